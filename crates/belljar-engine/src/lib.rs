@@ -1,1 +1,36 @@
-//! belljar-engine
+//! The contract between sessions and engines.
+//!
+//! A session knows no wasm and no namespaces; an engine knows no sessions. Between them pass plain
+//! values only: a [`GuestSpec`] to boot from, a [`Cell`] to run, [`Event`]s while it runs, a
+//! [`CellReport`] at its end. There are no pointers and no descriptors in them, so an engine can run
+//! in the caller's process or behind a socket in a worker of its own.
+//!
+//! ```text
+//! Engine::boot(GuestSpec) ─▶ Guest
+//! Guest::run(Cell, &CellHost) ─▶ CellReport      CellHost hears events and answers tool calls
+//! Guest::interrupter() ─▶ Interrupter            stops a running cell from any thread
+//! ```
+//!
+//! The wire between an engine and the guest kernel is in [`frame`]; both engines speak it.
+#![forbid(unsafe_code)]
+
+mod cell;
+mod engine;
+mod error;
+pub mod frame;
+mod limits;
+mod mime;
+mod spec;
+mod stream;
+mod tool;
+
+pub use cell::{
+    Cell, CellReport, Changes, Event, ExceptionReport, State, Status, TraceFrame, Usage,
+};
+pub use engine::{Capabilities, CellHost, Engine, Guest, Interrupter};
+pub use error::EngineError;
+pub use limits::Limits;
+pub use mime::MimeBundle;
+pub use spec::{Clock, Entropy, GuestSpec, Mount, MountAccess};
+pub use stream::{CapturedStream, StreamCapture};
+pub use tool::{ToolCall, ToolFailure, ToolGate, ToolReply, ToolSpec};

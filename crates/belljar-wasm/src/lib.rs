@@ -1,1 +1,46 @@
-//! belljar-wasm
+//! The wasm engine: CPython, flattened to one core module, on wasmtime in the caller's process.
+//!
+//! It needs no root, no container and no kernel feature. What makes a guest is one linear memory (a
+//! copy-on-write view of an image that all guests share), a few globals, and the host's half of its files
+//! and resources. All of it can be copied, so whatever a cell breaks can be put back.
+//!
+//! | module | its noun |
+//! |---|---|
+//! | [`engine`](WasmEngine) | loads the runtime once, boots guests |
+//! | `prepared` | the image guests start from: the runtime's, booted and warmed |
+//! | `guest`, `instance` | one interpreter; a cell from frame to report |
+//! | `wasi`, `tools` | what the guest imports |
+//! | `memory`, `pages`, `shadow` | its memory, and the way back to the state before a cell |
+//! | `control`, `watchdog`, `waiting` | stopping a cell |
+//! | `pool` | guests made ahead of time |
+//!
+//! Unsafe code is in `memory`, `pages`, `shadow`, `stack` and `control`, and where they are called.
+
+mod abi;
+mod clock;
+mod code;
+mod config;
+mod control;
+mod engine;
+mod entropy;
+mod error;
+mod guest;
+mod host;
+mod instance;
+mod memory;
+mod output;
+mod pages;
+mod pool;
+mod prepared;
+mod resources;
+mod shadow;
+mod shadows;
+mod stack;
+mod stop;
+mod tools;
+mod waiting;
+mod wasi;
+mod watchdog;
+
+pub use engine::{Tracking, WasmEngine, WasmEngineBuilder};
+pub use error::LoadError;

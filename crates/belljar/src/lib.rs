@@ -1,1 +1,54 @@
-//! belljar
+//! Run untrusted Python under glass.
+//!
+//! Agents write code; Belljar runs it in milliseconds, keeps its variables for the next call, and lets none
+//! of it hurt the host or another session.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), belljar::Error> {
+//! let sandbox = belljar::Sandbox::builder().build_blocking()?;
+//! let mut session = sandbox.session_blocking()?;
+//! session.run_blocking("x = 41")?;
+//! let outcome = session.run_blocking("x + 1")?;
+//! assert_eq!(outcome.value.map(|value| value.text).as_deref(), Some("42"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Sandbox`] is made once and shared. Each [`Session`] is one interpreter with its own variables and
+//! files; a [`Policy`] says what it may use. Running code gives an [`Outcome`], whatever the code does: an
+//! exception, an endless loop, a memory bomb and a crash of the interpreter are outcomes, and the session
+//! answers the next cell with the variables it had. An [`Error`] means that Belljar itself failed.
+//!
+//! | module | its noun |
+//! |---|---|
+//! | `sandbox` | [`Sandbox`] and its builder |
+//! | `session` | [`Session`]: one interpreter, one cell at a time |
+//! | `cell` | [`Request`] in, [`RunningCell`] while it runs |
+//! | `outcome` | [`Outcome`]: how a cell ended, and its JSON |
+//! | `policy` | [`Policy`] and its defaults |
+//! | `tool` | [`Tool`]: a host function that guest code calls |
+#![forbid(unsafe_code)]
+
+mod cell;
+mod error;
+mod location;
+mod outcome;
+mod policy;
+mod sandbox;
+mod session;
+mod tool;
+mod tool_threads;
+
+pub use belljar_engine::{Clock, Entropy, Event, MimeBundle, Mount, MountAccess, ToolFailure};
+pub use belljar_runtime::{Quiet, Progress};
+pub use belljar_wasm::Tracking;
+pub use cell::{Request, RunningCell};
+pub use error::Error;
+pub use location::default_cache_dir;
+pub use outcome::{
+    Cut, Exception, Outcome, SessionState, Status, TraceFrame, Usage, Value, OUTCOME_VERSION, outcome_schema,
+};
+pub use policy::{Policy, PolicyError, Rollback, parse_size};
+pub use sandbox::{Runtimes, Sandbox, SandboxBuilder};
+pub use session::{Session, SessionId};
+pub use tool::{Tool, ToolArguments, ToolResult};

@@ -1,0 +1,92 @@
+//! What a guest is booted from.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Limits, ToolSpec};
+
+/// Everything an engine must know to boot a guest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GuestSpec {
+    /// What it may use.
+    pub limits: Limits,
+    /// Host directories it sees.
+    pub mounts: Vec<Mount>,
+    /// Its environment variables, beyond `HOME` and `PWD`.
+    pub env: BTreeMap<String, String>,
+    /// `sys.argv`.
+    pub argv: Vec<String>,
+    /// Working directory and home.
+    pub workspace: String,
+    /// Host functions it may call.
+    pub tools: Vec<ToolSpec>,
+    /// Where its time comes from.
+    pub clock: Clock,
+    /// Where its randomness comes from.
+    pub entropy: Entropy,
+    /// Whether a cell that was stopped hard is taken back. Without it, such a cell ends the guest's
+    /// state: the next cell runs in a fresh interpreter.
+    pub rollback: bool,
+}
+
+impl Default for GuestSpec {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            mounts: Vec::new(),
+            env: BTreeMap::new(),
+            argv: vec!["-c".to_owned()],
+            workspace: "/workspace".to_owned(),
+            tools: Vec::new(),
+            clock: Clock::Host,
+            entropy: Entropy::Host,
+            rollback: true,
+        }
+    }
+}
+
+/// A host directory in the guest's tree.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Mount {
+    /// The directory on the host.
+    pub host: PathBuf,
+    /// Where the guest sees it.
+    pub guest: String,
+    /// What the guest may do there.
+    pub access: MountAccess,
+}
+
+/// What a guest may do in a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MountAccess {
+    /// Look.
+    ReadOnly,
+    /// Look and change. Changes are made on the host at once and are outside rollback.
+    ReadWrite,
+}
+
+/// Where a guest's time comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// The host's clocks.
+    #[default]
+    Host,
+    /// A clock that stands at this many nanoseconds since 1970 and advances by a microsecond at
+    /// each look, so that a run can be repeated.
+    Fixed(u64),
+}
+
+/// Where a guest's randomness comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entropy {
+    /// The operating system.
+    #[default]
+    Host,
+    /// A generator with this seed, so that a run can be repeated.
+    Seeded(u64),
+}

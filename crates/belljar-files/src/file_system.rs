@@ -1,0 +1,219 @@
+//! The operations on a session's files, by topic: one file for each.
+
+mod attributes;
+mod contents;
+mod entries;
+mod open;
+mod record;
+mod removal;
+mod rename;
+mod resolve;
+
+use cap_std::fs::Dir;
+use serde::{Deserialize, Serialize};
+
+use crate::changes::ChangeLog;
+use crate::handle::HandleTable;
+use crate::mount::MountTable;
+use crate::path::{join, normalise_absolute};
+use crate::quota::Ledger;
+use crate::tree::{Inode, InodeId, Tree};
+use crate::{
+    Access, Changes, Errno, FileType, MountError, MountInfo, OpenOptions, Quota, Result, Timestamp,
+    Usage,
+};
+use resolve::Position;
+
+/// What [`FileSystem::read_file`] reads at most, for the host's memory.
+const READ_FILE_LIMIT: u64 = 1 << 30;
+
+/// A session's files: a tree in memory, and host directories mounted into it.
+///
+/// Paths are relative to a directory handle (absolute ones to the root), and are walked as in Unix:
+/// `..` at the root stays there, symbolic links in memory may lead anywhere in the tree, those in a
+/// mount only within it.
+///
+/// Cloning is cheap and takes a snapshot of the tree, the open handles and the pending changes. Files
+/// in read-write mounts are the host's: they aren't part of the snapshot, and a rollback to it doesn't
+/// bring them back.
+///
+/// It never asks the host for the time; [`FileSystem::set_clock`] sets it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FileSystem {
+    tree: Tree,
+    mounts: MountTable,
+    handles: HandleTable,
+    changes: ChangeLog,
+    ledger: Ledger,
+    clock: Timestamp,
+    next_unlinked: u64,
+}
+
+impl FileSystem {
+    /// An empty root directory in memory.
+    pub fn new(quota: Quota) -> Self {
+        Self {
+            tree: Tree::new(),
+            mounts: MountTable::default(),
+            handles: HandleTable::new(quota.handles, quota.descriptors),
+            changes: ChangeLog::new(),
+            ledger: Ledger::new(quota),
+            clock: Timestamp::default(),
+            next_unlinked: 0,
+        }
+    }
+
+    /// Sets the time that files in memory are stamped with from now on.
+    pub fn set_clock(&mut self, now: Timestamp) {
+        self.clock = now;
+    }
+
+    /// Makes a host directory appear at an absolute guest path, over an empty or missing directory.
+    /// The directories above are made. Symbolic links on the way are refused.
+    pub fn mount_directory(
+        &mut self,
+        guest_path: &str,
+        dir: Dir,
+        access: Access,
+    ) -> std::result::Result<(), MountError> {
+        let place = |errno| MountError::Place {
+            path: guest_path.to_owned(),
+            errno,
+        };
+        let path = normalise_absolute(guest_path).map_err(place)?;
+        if let Some(mount) = self.mounts.overlapping(&path) {
+            let other = mount.guest_path.clone();
+            return Err(MountError::Overlaps { path, other });
+        }
+        // On a copy, so that a refusal leaves nothing behind.
+        let (mut tree, mut ledger) = (self.tree.clone(), self.ledger.clone());
+        let point = mount_point(&mut tree, &mut ledger, &path, self.clock)?;
+        tree.directory_mut(point).map_err(place)?.mount = Some(self.mounts.next_id());
+        self.tree = tree;
+        self.ledger = ledger;
+        self.mounts.push(path, access, point, dir);
+        Ok(())
+    }
+
+    /// Gives a mount its directory again, after deserialising.
+    pub fn attach(&mut self, guest_path: &str, dir: Dir) -> std::result::Result<(), MountError> {
+        let path = normalise_absolute(guest_path).map_err(|errno| MountError::Place {
+            path: guest_path.to_owned(),
+            errno,
+        })?;
+        self.mounts.attach(&path, dir)
+    }
+
+    /// The mounts, in the order they were made.
+    pub fn mounts(&self) -> Vec<MountInfo> {
+        self.mounts.info()
+    }
+
+    /// Makes a directory at an absolute guest path, and those above it, where they are missing.
+    pub fn make_directories(&mut self, guest_path: &str) -> Result<()> {
+        let path = normalise_absolute(guest_path)?;
+        let ends = path.match_indices('/').map(|(index, _)| index).skip(1);
+        for end in ends.chain([path.len()]) {
+            let prefix = &path[..end];
+            match self.stat_from(Position::ROOT, prefix, true) {
+                Ok(metadata) if metadata.file_type == FileType::Directory => {}
+                Ok(_) => return Err(Errno::NotDirectory),
+                Err(Errno::NoEntry) => self.make_directory(Position::ROOT, prefix)?,
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    /// What changed since the last call, by what passed through this file system: in memory and in
+    /// read-write mounts alike.
+    pub fn take_changes(&mut self) -> Changes {
+        self.changes.take()
+    }
+
+    /// What is used of the quota.
+    pub fn usage(&self) -> Usage {
+        self.ledger.usage()
+    }
+
+    /// The quota it was made with.
+    pub fn quota(&self) -> Quota {
+        self.ledger.quota()
+    }
+
+    /// For the host: the contents of the file at an absolute guest path, up to 1 GiB.
+    pub fn read_file(&mut self, path: &str) -> Result<Vec<u8>> {
+        let file = self.open(Position::ROOT, path, OpenOptions::reading())?;
+        if file.access.directory {
+            return Err(Errno::IsDirectory);
+        }
+        let size = self.size_of(&file)?;
+        if size > READ_FILE_LIMIT {
+            return Err(Errno::TooLarge);
+        }
+        let mut bytes = vec![0; size as usize];
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.read_from(&file, done as u64, &mut bytes[done..])? {
+                0 => break,
+                length => done += length,
+            }
+        }
+        bytes.truncate(done);
+        Ok(bytes)
+    }
+
+    /// For the host: makes or overwrites the file at an absolute guest path. When the quota refuses the
+    /// new contents, the old ones stay.
+    pub fn write_file(&mut self, path: &str, contents: &[u8]) -> Result<()> {
+        let options = OpenOptions {
+            truncate: false,
+            ..OpenOptions::writing()
+        };
+        let file = self.open(Position::ROOT, path, options)?;
+        let mut done = 0;
+        while done < contents.len() {
+            done += self.write_to(&file, done as u64, &contents[done..])?;
+        }
+        self.resize(&file, contents.len() as u64)?;
+        self.record_write(&file);
+        Ok(())
+    }
+}
+
+/// Finds or makes the empty directory that a mount will cover.
+fn mount_point(
+    tree: &mut Tree,
+    ledger: &mut Ledger,
+    path: &str,
+    now: Timestamp,
+) -> std::result::Result<InodeId, MountError> {
+    let hides = |hidden: String| MountError::Hides {
+        path: path.to_owned(),
+        hidden,
+    };
+    let place = |errno| MountError::Place {
+        path: path.to_owned(),
+        errno,
+    };
+    if path == "/" {
+        return Err(hides("/".to_owned()));
+    }
+    let mut directory = Tree::ROOT;
+    let mut walked = "/".to_owned();
+    for name in path.split('/').filter(|name| !name.is_empty()) {
+        walked = join(&walked, name);
+        directory = match tree.lookup(directory, name).map_err(place)? {
+            None => {
+                let inode = Inode::new_directory(directory, name, now);
+                tree.create(directory, name, inode, ledger).map_err(place)?
+            }
+            Some(entry) if entry.file_type == FileType::Directory => entry.inode,
+            Some(_) => return Err(hides(walked)),
+        };
+    }
+    match tree.directory(directory).map_err(place)?.entries.get_min() {
+        Some((name, _)) => Err(hides(join(path, name))),
+        None => Ok(directory),
+    }
+}

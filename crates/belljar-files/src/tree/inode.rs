@@ -1,0 +1,125 @@
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use serde::{Deserialize, Serialize};
+
+use super::content::Content;
+use crate::mount::MountId;
+use crate::{FileType, Metadata, Timestamp};
+
+/// Names an inode; never used twice in one tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct InodeId(pub(crate) u64);
+
+/// What a name in a directory leads to. The type is kept here too, so that listing needs no lookups.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) inode: InodeId,
+    pub(crate) file_type: FileType,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Directory {
+    pub(crate) entries: OrdMap<Arc<str>, Entry>,
+    pub(crate) parent: InodeId,
+    /// Its name in `parent`, so that its path is found without searching.
+    pub(crate) name: Arc<str>,
+    /// Set where a host directory is mounted; then `entries` is empty.
+    pub(crate) mount: Option<MountId>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    Regular(Content),
+    Directory(Directory),
+    Symlink(Arc<str>),
+}
+
+/// A file, directory or symbolic link in memory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Inode {
+    pub(crate) kind: Kind,
+    /// Names; of a directory 2 and its subdirectories, as in Unix. 0: only handles keep it.
+    pub(crate) links: u32,
+    pub(crate) accessed: Timestamp,
+    pub(crate) modified: Timestamp,
+    pub(crate) changed: Timestamp,
+}
+
+/// What an inode costs the host in maps and allocations, measured and rounded up.
+const INODE_COST: u64 = 384;
+/// A directory's first name allocates a leaf for 64.
+const DIRECTORY_COST: u64 = 2304;
+/// What a name costs on top of its bytes.
+const NAME_COST: u64 = 96;
+
+impl Inode {
+    pub(crate) fn new(kind: Kind, now: Timestamp) -> Self {
+        let links = match kind {
+            Kind::Directory(_) => 2,
+            Kind::Regular(_) | Kind::Symlink(_) => 1,
+        };
+        Self {
+            kind,
+            links,
+            accessed: now,
+            modified: now,
+            changed: now,
+        }
+    }
+
+    pub(crate) fn new_directory(parent: InodeId, name: &str, now: Timestamp) -> Self {
+        let directory = Directory {
+            entries: OrdMap::new(),
+            parent,
+            name: name.into(),
+            mount: None,
+        };
+        Self::new(Kind::Directory(directory), now)
+    }
+
+    pub(crate) fn file_type(&self) -> FileType {
+        match self.kind {
+            Kind::Regular(_) => FileType::Regular,
+            Kind::Directory(_) => FileType::Directory,
+            Kind::Symlink(_) => FileType::Symlink,
+        }
+    }
+
+    /// What this inode is charged for, its names apart.
+    pub(crate) fn cost(&self) -> u64 {
+        INODE_COST
+            + match &self.kind {
+                Kind::Regular(content) => content.size(),
+                Kind::Directory(_) => DIRECTORY_COST,
+                Kind::Symlink(target) => target.len() as u64,
+            }
+    }
+
+    pub(crate) fn touch(&mut self, now: Timestamp) {
+        self.modified = now;
+        self.changed = now;
+    }
+
+    pub(crate) fn metadata(&self, id: InodeId) -> Metadata {
+        Metadata {
+            file_type: self.file_type(),
+            size: match &self.kind {
+                Kind::Regular(content) => content.size(),
+                Kind::Directory(directory) => directory.entries.len() as u64,
+                Kind::Symlink(target) => target.len() as u64,
+            },
+            links: self.links.into(),
+            accessed: self.accessed,
+            modified: self.modified,
+            changed: self.changed,
+            inode: id.0,
+            device: 0,
+        }
+    }
+}
+
+/// What a name is charged for.
+pub(crate) fn name_cost(name: &str) -> u64 {
+    NAME_COST + name.len() as u64
+}

@@ -1,0 +1,404 @@
+//! A guest: an interpreter that answers the next cell whatever the last one did.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use belljar_engine::frame::{self, Done, DoneStatus, Reply};
+use belljar_engine::{
+    Cell, CellHost, CellReport, Changes, EngineError, Guest, GuestSpec, Interrupter, State, Status, ToolGate,
+    Usage,
+};
+use rustix::time::{ClockId, clock_gettime};
+use wasmtime::Trap;
+
+use crate::control::{Cause, Control};
+use crate::engine::Shared;
+use crate::host::{Machine, OutputStream, RunningCell};
+use crate::instance::Instance;
+use crate::output;
+use crate::shadow::Shadow;
+use crate::shadows::ShadowSlot;
+use crate::stack::on_large_stack;
+use crate::stop::Stop;
+use crate::tools::{self, StartedCalls};
+use crate::watchdog::GuestInterrupter;
+
+/// An interpreter in this process.
+pub(crate) struct WasmGuest {
+    shared: Arc<Shared>,
+    spec: Arc<GuestSpec>,
+    control: Arc<Control>,
+    instance: Instance,
+    seed: [u8; 16],
+    /// What the next cell is taken back to.
+    before: Before,
+    /// What must be done before the next cell.
+    pending: Pending,
+}
+
+/// The state before a cell.
+enum Before {
+    /// As it was booted.
+    Fresh,
+    /// As it was copied; the copy may have been given up to save memory.
+    Copied { slot: Arc<ShadowSlot>, machine: Box<Machine>, globals: Vec<i32> },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pending {
+    Nothing,
+    /// The cell's effects are to stay.
+    Commit,
+    /// The cell is to be taken back.
+    Rollback,
+}
+
+/// How a call into the guest ended.
+enum Ending {
+    Done(Done),
+    Stopped { status: Status, exit_code: Option<i32>, reason: String },
+}
+
+impl WasmGuest {
+    pub(crate) fn boot(shared: &Arc<Shared>, spec: &Arc<GuestSpec>) -> Result<Self, EngineError> {
+        let mut machine = shared.machine(spec)?;
+        let mut seed = [0; 16];
+        machine.entropy.fill(&mut seed).map_err(|error| EngineError::Boot(error.to_string()))?;
+        let control = Arc::new(Control::default());
+        let instance = shared
+            .instantiate(machine, Arc::clone(&control), spec)
+            .map_err(|error| EngineError::Exhausted(format!("{error:#}")))?;
+        let mut guest = Self {
+            shared: Arc::clone(shared),
+            spec: Arc::clone(spec),
+            control,
+            instance,
+            seed,
+            before: Before::Fresh,
+            pending: Pending::Nothing,
+        };
+        guest.send_boot()?;
+        Ok(guest)
+    }
+
+    /// Runs an empty cell, so that the first real one finds its pages in place.
+    pub(crate) fn warm(&mut self) -> Result<(), EngineError> {
+        let frame = frame::run(&Cell { number: 0, file: None, code: Vec::new() });
+        self.call(&frame).map(|_| ()).map_err(|error| EngineError::Boot(format!("{error:#}")))
+    }
+
+    fn send_boot(&mut self) -> Result<(), EngineError> {
+        let frame = frame::boot(&self.spec, &self.seed, self.spec.limits.output);
+        match self.call(&frame) {
+            Ok(Reply::Ready) => Ok(()),
+            Ok(_) => Err(EngineError::Boot("it did not answer as it should".to_owned())),
+            Err(error) => Err(EngineError::Boot(format!("{error:#}"))),
+        }
+    }
+
+    /// Calls the guest outside any cell.
+    fn call(&mut self, frame: &[u8]) -> wasmtime::Result<Reply> {
+        let instance = &mut self.instance;
+        on_large_stack(|| instance.handle(frame))?
+    }
+
+    /// Makes sure that the cell about to run can be taken back.
+    fn prepare(&mut self) -> Result<(), EngineError> {
+        self.settle_now()?;
+        if !self.spec.rollback {
+            return Ok(());
+        }
+        if let Before::Copied { slot, machine, .. } = &mut self.before {
+            let memory = self.instance.exports.memory.data(&self.instance.store);
+            let reserved = self.shared.shadow_reservation(&self.spec);
+            slot.ensure(|| Shadow::new(memory, reserved, self.shared.track_writes))
+                .map_err(|error| exhausted(&error))?;
+            **machine = self.instance.store.data().machine.clone();
+        }
+        Ok(())
+    }
+
+    fn settle_now(&mut self) -> Result<(), EngineError> {
+        match std::mem::replace(&mut self.pending, Pending::Nothing) {
+            Pending::Nothing => Ok(()),
+            Pending::Commit => self.commit().map_err(|error| exhausted(&error)),
+            Pending::Rollback => self.roll_back(),
+        }
+    }
+
+    fn commit(&mut self) -> io::Result<()> {
+        if !self.spec.rollback {
+            return Ok(());
+        }
+        let globals = self.instance.globals();
+        let state = self.instance.store.data();
+        match &mut self.before {
+            Before::Fresh => {
+                let machine = Box::new(state.machine.clone());
+                let slot = self.shared.shadows.slot();
+                self.before = Before::Copied { slot, machine, globals };
+            }
+            Before::Copied { slot, globals: before, .. } => {
+                *before = globals;
+                let memory = self.instance.exports.memory.data(&self.instance.store);
+                slot.update(|shadow| shadow.update(memory))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn roll_back(&mut self) -> Result<(), EngineError> {
+        let gone = |error: wasmtime::Error| EngineError::Gone(format!("it could not be rolled back: {error:#}"));
+        match &self.before {
+            Before::Fresh => {
+                let mut machine = self.shared.machine(&self.spec)?;
+                let mut skipped = [0; 16];
+                machine.entropy.fill(&mut skipped).map_err(|error| EngineError::Gone(error.to_string()))?;
+                self.instance =
+                    self.shared.instantiate(machine, Arc::clone(&self.control), &self.spec).map_err(gone)?;
+                self.send_boot()
+            }
+            Before::Copied { slot, machine, globals } => {
+                let machine = Machine::clone(machine);
+                let mut fresh =
+                    self.shared.instantiate(machine, Arc::clone(&self.control), &self.spec).map_err(gone)?;
+                let restored = slot
+                    .with(|shadow| {
+                        fresh.grow_to(shadow.length())?;
+                        shadow.restore(fresh.memory_mut());
+                        fresh.set_globals(globals)
+                    })
+                    .ok_or_else(|| EngineError::Gone("its last state is not there any more".to_owned()))?;
+                restored.map_err(gone)?;
+                // The copy tracked the memory that is thrown away now.
+                slot.clear();
+                self.instance = fresh;
+                Ok(())
+            }
+        }
+    }
+
+    /// Runs the cell's code until it ends or is stopped.
+    fn execute(&mut self, cell: &Cell) -> Ending {
+        let frame = frame::run(cell);
+        let instance = &mut self.instance;
+        let outcome = on_large_stack(|| {
+            let mut reply = instance.handle(&frame)?;
+            loop {
+                match reply {
+                    Reply::Done(done) => return Ok(done),
+                    Reply::Waiting { timeout } => {
+                        let resume = await_tools(instance, timeout)?;
+                        reply = instance.handle(&resume)?;
+                    }
+                    Reply::Ready => return Err(Stop::violation("it said it was ready in a cell")),
+                }
+            }
+        });
+        match outcome {
+            Ok(Ok(done)) => Ending::Done(done),
+            Ok(Err(error)) => self.stopped(&error),
+            Err(error) => Ending::Stopped {
+                status: Status::Killed,
+                exit_code: None,
+                reason: format!("no stack for it: {error}"),
+            },
+        }
+    }
+
+    fn stopped(&self, error: &wasmtime::Error) -> Ending {
+        let refused = self.instance.store.data().memory_limit.refused;
+        let (status, exit_code, reason) = match (error.downcast_ref::<Stop>(), error.downcast_ref::<Trap>()) {
+            (Some(Stop::Exit(code)), _) => {
+                (Status::Exited, Some(*code), "the interpreter was told to exit".to_owned())
+            }
+            (Some(Stop::Hard), _) => (Status::Killed, None, "it did not give way and was stopped".to_owned()),
+            (_, Some(Trap::OutOfFuel)) => (Status::Timeout, None, "it used up its steps".to_owned()),
+            (_, Some(Trap::StackOverflow)) => {
+                (Status::Killed, None, "it recursed deeper than the interpreter's stack".to_owned())
+            }
+            _ if refused => (Status::OutOfMemory, None, "the interpreter ran out of memory".to_owned()),
+            (_, Some(trap)) => (Status::Killed, None, format!("the interpreter crashed: {trap}")),
+            (Some(stop), None) => (Status::Killed, None, stop.to_string()),
+            (None, None) => (Status::Killed, None, format!("the interpreter failed: {error:#}")),
+        };
+        Ending::Stopped { status, exit_code, reason }
+    }
+
+    fn report(
+        &mut self,
+        running: RunningCell,
+        ending: Ending,
+        cause: Option<Cause>,
+        mut usage: Usage,
+    ) -> CellReport {
+        let memory = self.instance.memory().len() as u64;
+        let state = self.instance.store.data_mut();
+        let refused = state.memory_limit.refused;
+        let stdout = output::finish(running.stdout, &mut state.machine.files);
+        let stderr = output::finish(running.stderr, &mut state.machine.files);
+        let changes = state.machine.files.take_changes();
+        usage.memory = memory;
+        usage.file_bytes = state.machine.files.usage().bytes;
+        usage.tool_calls = running.calls.total;
+        let mut report = CellReport {
+            status: Status::Ok,
+            value: None,
+            exception: None,
+            exit_code: None,
+            reason: None,
+            stdout,
+            stderr,
+            displays: running.displays,
+            changes: Changes {
+                created: changes.created,
+                modified: changes.modified,
+                deleted: changes.deleted,
+                truncated: changes.truncated,
+            },
+            usage,
+            state: State::Kept,
+        };
+        match ending {
+            Ending::Done(done) => {
+                let out_of_memory =
+                    refused && done.exception.as_ref().is_some_and(|raised| raised.kind == "MemoryError");
+                report.status = match (done.status, cause) {
+                    (DoneStatus::Ok, _) => Status::Ok,
+                    (DoneStatus::Interrupted, Some(Cause::Deadline)) => Status::Timeout,
+                    (DoneStatus::Interrupted, _) => Status::Interrupted,
+                    (DoneStatus::Error, _) if out_of_memory => Status::OutOfMemory,
+                    (DoneStatus::Error, _) => Status::Error,
+                    (DoneStatus::Exited, _) => Status::Exited,
+                };
+                report.value = done.value;
+                report.exception = done.exception;
+                report.exit_code = done.exit_code;
+                if report.status == Status::Timeout {
+                    report.reason = Some(self.too_long());
+                }
+                self.pending = Pending::Commit;
+            }
+            Ending::Stopped { status, exit_code, reason } => {
+                (report.status, report.reason) = match (status, cause) {
+                    (Status::Killed, Some(Cause::Deadline)) => (Status::Timeout, Some(self.too_long())),
+                    (Status::Killed, Some(Cause::Interrupt)) => (Status::Interrupted, Some(reason)),
+                    _ => (status, Some(reason)),
+                };
+                report.exit_code = exit_code;
+                report.state = State::RolledBack;
+                if !self.spec.rollback {
+                    self.before = Before::Fresh;
+                    report.state = State::Lost;
+                }
+                report.changes = Changes::default();
+                (report.stdout.rest, report.stderr.rest) = (None, None);
+                self.pending = Pending::Rollback;
+            }
+        }
+        report
+    }
+
+    fn too_long(&self) -> String {
+        match self.spec.limits.wall {
+            Some(limit) => format!("it ran longer than {limit:?}"),
+            None => "its time was over".to_owned(),
+        }
+    }
+}
+
+/// Waits in the host, with no guest code on the stack, until the cell can go on.
+fn await_tools(instance: &mut Instance, timeout: Option<f64>) -> wasmtime::Result<Vec<u8>> {
+    let state = instance.store.data_mut();
+    let until = timeout.map(|seconds| {
+        let nanoseconds = (seconds * 1e9).min(1e18) as u64;
+        let at = state.machine.clock.monotonic().saturating_add(nanoseconds);
+        state.machine.clock.instant(at)
+    });
+    let cell = state.cell.as_mut().ok_or_else(|| Stop::violation("it waits outside a cell"))?;
+    let results = tools::collect(&state.control, &mut cell.calls, cell.limits.tool_time, until);
+    let interrupt = match state.control.take_request() {
+        None => false,
+        Some(crate::control::Request::Soft) => true,
+        Some(crate::control::Request::Hard) => return Err(Stop::Hard.into()),
+    };
+    Ok(frame::resume(&results, interrupt))
+}
+
+impl Guest for WasmGuest {
+    fn run(&mut self, cell: Cell, host: Arc<dyn CellHost>) -> Result<CellReport, EngineError> {
+        self.prepare()?;
+        let limits = self.spec.limits.clone();
+        let word = self.instance.poll_word().map_err(|error| EngineError::Gone(error.to_string()))?;
+        let state = self.instance.store.data_mut();
+        state.memory_limit.refused = false;
+        state.cell = Some(RunningCell {
+            number: cell.number,
+            host,
+            stdout: OutputStream::new(limits.output),
+            stderr: OutputStream::new(limits.output),
+            displays: Vec::new(),
+            display_bytes_left: limits.display_bytes,
+            gate: ToolGate::new(&limits),
+            calls: StartedCalls::default(),
+            limits: limits.clone(),
+        });
+        if let Some(steps) = limits.steps {
+            self.instance.store.set_fuel(steps).map_err(|error| EngineError::Gone(error.to_string()))?;
+        }
+        let (started, cpu) = (Instant::now(), thread_time());
+        // SAFETY: the word is in this instance's memory, which lives until after `end` below.
+        let running = unsafe { self.control.begin(word) };
+        let ticket = limits.wall.and_then(|wall| started.checked_add(wall)).map(|at| {
+            self.shared.watchdog.watch(&self.control, running, Cause::Deadline, at, limits.grace)
+        });
+        let ending = self.execute(&cell);
+        let cause = self.control.end();
+        drop(ticket);
+        let mut usage = Usage {
+            wall: started.elapsed(),
+            cpu: thread_time().saturating_sub(cpu),
+            ..Usage::default()
+        };
+        if let Some(steps) = limits.steps {
+            usage.steps = self.instance.store.get_fuel().ok().map(|left| steps.saturating_sub(left));
+        }
+        let Some(cell) = self.instance.store.data_mut().cell.take() else {
+            return Err(EngineError::Gone("its cell is not there any more".to_owned()));
+        };
+        Ok(self.report(cell, ending, cause, usage))
+    }
+
+    fn settle(&mut self) {
+        if let Err(error) = self.settle_now() {
+            // The next cell meets it again and reports it.
+            tracing::warn!(%error, "a guest could not be settled");
+            self.pending = Pending::Rollback;
+        }
+    }
+
+    fn interrupter(&self) -> Arc<dyn Interrupter> {
+        Arc::new(GuestInterrupter {
+            control: Arc::clone(&self.control),
+            watchdog: Arc::clone(&self.shared.watchdog),
+        })
+    }
+
+    fn private_memory(&self) -> u64 {
+        let memory = self.instance.memory();
+        let span = crate::pages::Span { base: memory.as_ptr() as usize, length: memory.len() };
+        crate::pages::private(span)
+            .map(|ranges| ranges.iter().map(|range| range.len() as u64).sum())
+            .unwrap_or_default()
+    }
+}
+
+fn exhausted(error: &io::Error) -> EngineError {
+    EngineError::Exhausted(format!("no memory to make the cell reversible: {error}"))
+}
+
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

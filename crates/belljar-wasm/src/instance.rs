@@ -1,0 +1,213 @@
+//! One instantiated interpreter: a store with its memory, and calls into it.
+
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use belljar_engine::frame::{self, Reply};
+use wasmtime::{Extern, InstancePre, Module, ModuleExport, Store, Val};
+
+use crate::control::Control;
+use crate::host::{Exports, HostState, Machine, MemoryLimit};
+use crate::memory::{Image, with_image};
+use crate::stop::Stop;
+
+/// The largest reply that is looked at.
+const MAX_REPLY: usize = 64 << 20;
+
+/// A module that is ready to be instantiated.
+pub(crate) struct Program {
+    pub(crate) pre: InstancePre<HostState>,
+    pub(crate) poll_address: u32,
+    exports: ExportIndices,
+}
+
+/// Where in the module its exports are, so that no guest looks them up by name.
+struct ExportIndices {
+    named: BTreeMap<&'static str, ModuleExport>,
+    globals: Vec<ModuleExport>,
+}
+
+const NAMES: [&str; 7] = [
+    "memory",
+    "handle",
+    "cabi_post_handle",
+    "cabi_realloc",
+    "wasi_realloc",
+    "PyErr_SetInterruptEx",
+    "stack_pointer",
+];
+
+impl Program {
+    pub(crate) fn new(
+        pre: InstancePre<HostState>,
+        module: &Module,
+        poll_address: u32,
+        globals: usize,
+    ) -> wasmtime::Result<Self> {
+        let named = NAMES
+            .iter()
+            .filter_map(|name| Some((*name, module.get_export_index(name)?)))
+            .collect();
+        let globals = (0..globals)
+            .map(|index| {
+                module
+                    .get_export_index(&format!("global_{index}"))
+                    .ok_or_else(|| Stop::violation(format!("it has no global_{index}")))
+            })
+            .collect::<wasmtime::Result<_>>()?;
+        Ok(Self { pre, poll_address, exports: ExportIndices { named, globals } })
+    }
+}
+
+/// One interpreter.
+pub(crate) struct Instance {
+    pub(crate) store: Store<HostState>,
+    pub(crate) exports: Exports,
+    poll_address: usize,
+}
+
+impl Instance {
+    /// Makes one whose memory starts as the image.
+    pub(crate) fn new(
+        program: &Program,
+        image: &Arc<Image>,
+        globals: &[i32],
+        machine: Machine,
+        control: Arc<Control>,
+        memory_limit: usize,
+    ) -> wasmtime::Result<Self> {
+        let state = HostState {
+            exports: None,
+            machine,
+            control,
+            memory_limit: MemoryLimit { bytes: memory_limit, refused: false },
+            cell: None,
+            scratch: Vec::new(),
+        };
+        let mut store = Store::new(program.pre.module().engine(), state);
+        store.limiter(|state| &mut state.memory_limit);
+        let instance = with_image(image, || program.pre.instantiate(&mut store))?;
+        let exports = exports(&mut store, instance, &program.exports)?;
+        store.data_mut().exports = Some(exports.clone());
+        let mut made = Self { store, exports, poll_address: program.poll_address as usize };
+        made.set_globals(globals)?;
+        Ok(made)
+    }
+
+    /// Values of the mutable globals: what a guest has beside its memory.
+    pub(crate) fn globals(&mut self) -> Vec<i32> {
+        let Self { store, exports, .. } = self;
+        exports.globals.iter().map(|global| global.get(&mut *store).i32().unwrap_or_default()).collect()
+    }
+
+    pub(crate) fn set_globals(&mut self, values: &[i32]) -> wasmtime::Result<()> {
+        for (global, value) in self.exports.globals.iter().zip(values) {
+            global.set(&mut self.store, Val::I32(*value))?;
+        }
+        Ok(())
+    }
+
+    /// The guest's memory.
+    pub(crate) fn memory(&self) -> &[u8] {
+        self.exports.memory.data(&self.store)
+    }
+
+    pub(crate) fn memory_mut(&mut self) -> &mut [u8] {
+        self.exports.memory.data_mut(&mut self.store)
+    }
+
+    /// Makes the memory at least so large, whatever the limit.
+    pub(crate) fn grow_to(&mut self, length: usize) -> wasmtime::Result<()> {
+        let current = self.memory().len();
+        if length > current {
+            let limit = std::mem::replace(&mut self.store.data_mut().memory_limit.bytes, usize::MAX);
+            let grown = self.exports.memory.grow(&mut self.store, ((length - current) >> 16) as u64);
+            self.store.data_mut().memory_limit.bytes = limit;
+            grown?;
+        }
+        Ok(())
+    }
+
+    /// The word that compiled code polls.
+    pub(crate) fn poll_word(&mut self) -> wasmtime::Result<NonNull<AtomicU32>> {
+        let address = self.poll_address;
+        let word = self
+            .memory_mut()
+            .get_mut(address..address.saturating_add(4))
+            .ok_or_else(|| Stop::violation("its polled word is outside its memory"))?;
+        NonNull::new(word.as_mut_ptr().cast()).ok_or_else(|| Stop::violation("it has no memory"))
+    }
+
+    /// Hands the guest a frame and reads its reply. An error means that the interpreter is broken.
+    pub(crate) fn handle(&mut self, frame: &[u8]) -> wasmtime::Result<Reply> {
+        let length = u32::try_from(frame.len()).map_err(|_| Stop::violation("a frame of 4 GiB"))?;
+        let pointer = self.exports.realloc.call(&mut self.store, (0, 0, 1, length))?;
+        self.exports
+            .memory
+            .write(&mut self.store, pointer as usize, frame)
+            .map_err(|_| Stop::violation("a pointer outside its memory"))?;
+        let result = self.exports.handle.call(&mut self.store, (pointer, length))?;
+        let reply = frame::decode_reply(self.reply(result)?).map_err(|error| Stop::violation(error.to_string()))?;
+        // Without this the guest's stack pointer drifts.
+        if let Some(post) = &self.exports.post_handle {
+            post.call(&mut self.store, result)?;
+        }
+        Ok(reply)
+    }
+
+    fn reply(&self, result: u32) -> wasmtime::Result<&[u8]> {
+        let memory = self.memory();
+        let word = |address: usize| {
+            let bytes = memory.get(address..address.checked_add(4)?)?;
+            Some(u32::from_le_bytes(bytes.try_into().ok()?) as usize)
+        };
+        let find = || {
+            let start = word(result as usize)?;
+            let length = word(result as usize + 4)?;
+            if length > MAX_REPLY {
+                return None;
+            }
+            memory.get(start..start.checked_add(length)?)
+        };
+        find().ok_or_else(|| Stop::violation("a reply outside its memory"))
+    }
+}
+
+fn exports(
+    store: &mut Store<HostState>,
+    instance: wasmtime::Instance,
+    indices: &ExportIndices,
+) -> wasmtime::Result<Exports> {
+    let mut find = |name: &'static str| -> wasmtime::Result<Extern> {
+        indices
+            .named
+            .get(name)
+            .and_then(|index| instance.get_module_export(&mut *store, index))
+            .ok_or_else(|| Stop::violation(format!("it has no export {name}")))
+    };
+    let memory = find("memory")?.into_memory();
+    let handle = find("handle")?.into_func();
+    let post_handle = find("cabi_post_handle").ok().and_then(Extern::into_func);
+    let realloc = find("cabi_realloc")?.into_func();
+    let wasi_realloc = find("wasi_realloc").or_else(|_| find("cabi_realloc"))?.into_func();
+    let set_interrupt = find("PyErr_SetInterruptEx")?.into_func();
+    let stack_pointer = find("stack_pointer")?.into_global();
+    let globals = indices
+        .globals
+        .iter()
+        .filter_map(|index| instance.get_module_export(&mut *store, index)?.into_global())
+        .collect();
+    let missing = || Stop::violation("an export is of another kind");
+    Ok(Exports {
+        memory: memory.ok_or_else(missing)?,
+        handle: handle.ok_or_else(missing)?.typed(&*store)?,
+        post_handle: post_handle.map(|function| function.typed(&*store)).transpose()?,
+        realloc: realloc.ok_or_else(missing)?.typed(&*store)?,
+        wasi_realloc: wasi_realloc.ok_or_else(missing)?.typed(&*store)?,
+        set_interrupt: set_interrupt.ok_or_else(missing)?.typed(&*store)?,
+        stack_pointer: stack_pointer.ok_or_else(missing)?,
+        globals,
+    })
+}

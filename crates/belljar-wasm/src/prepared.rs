@@ -1,0 +1,172 @@
+//! The image that guests start from: the runtime's own, booted and warmed once.
+//!
+//! Booting opens the guest's root directory, changes to the workspace and runs each path of the kernel
+//! once; doing it ahead of time saves every guest the work, and most of the page faults.
+
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use belljar_engine::frame::{self, Reply};
+use belljar_engine::{Cell, Clock, Entropy, GuestSpec};
+use belljar_files::{Access, Dir, FileSystem, Quota};
+use belljar_runtime::{Cache, Progress, Runtime};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::ClockState;
+use crate::code::code;
+use crate::control::Control;
+use crate::entropy::EntropyState;
+use crate::error::LoadError;
+use crate::host::Machine;
+use crate::instance::{Instance, Program};
+use crate::memory::Image;
+use crate::pages::{self, Span};
+use crate::resources::Resources;
+use crate::stack::on_large_stack;
+
+const KIND: &str = "image";
+/// Raised when what is prepared changes.
+const VERSION: u32 = 1;
+const MEMORY: &str = "memory.img";
+const STATE: &str = "state.json";
+
+/// Where the standard library is in the guest; the interpreter was built with this path.
+const STDLIB: &str = "/python";
+const ZONEINFO: &str = "/usr/share/zoneinfo";
+
+/// What every guest starts from.
+pub(crate) struct Prepared {
+    pub(crate) image: Arc<Image>,
+    pub(crate) globals: Vec<i32>,
+    pub(crate) machine: Machine,
+}
+
+#[derive(Serialize, Deserialize)]
+struct State {
+    version: u32,
+    globals: Vec<i32>,
+    machine: Machine,
+    hot: Vec<Range<usize>>,
+}
+
+/// Loads the prepared image from the cache, or prepares it.
+pub(crate) fn load(
+    program: &Program,
+    runtime: &Runtime,
+    cache: &Cache,
+    progress: &dyn Progress,
+) -> Result<Prepared, LoadError> {
+    let key = format!("{}-{VERSION}", runtime.id);
+    let entry = match cache.find(KIND, &key) {
+        Some(entry) => entry,
+        None => {
+            progress.begin("booting the interpreter", Duration::from_millis(300));
+            let made = cache.make(KIND, &key, progress, |directory| prepare(program, runtime, directory));
+            progress.end();
+            made?
+        }
+    };
+    open(&entry, runtime)
+}
+
+fn open(entry: &Path, runtime: &Runtime) -> Result<Prepared, LoadError> {
+    let path = entry.join(STATE);
+    let text = fs::read(&path).map_err(|source| LoadError::File { path: path.clone(), source })?;
+    let damaged = |reason: String| LoadError::Damaged { path: path.clone(), reason };
+    let mut state: State = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+    if state.version != VERSION {
+        return Err(damaged(format!("it is of version {}", state.version)));
+    }
+    for (guest, directory) in [(STDLIB, runtime.stdlib()), (ZONEINFO, runtime.zoneinfo())] {
+        let opened = open_directory(&directory)?;
+        state.machine.files.attach(guest, opened).map_err(|error| damaged(error.to_string()))?;
+    }
+    let path = entry.join(MEMORY);
+    let image = Image::open(&path, state.hot).map_err(|source| LoadError::File { path, source })?;
+    Ok(Prepared { image: Arc::new(image), globals: state.globals, machine: state.machine })
+}
+
+fn prepare(program: &Program, runtime: &Runtime, directory: &Path) -> Result<(), LoadError> {
+    let base = Image::open(&runtime.image(), Vec::new())
+        .map_err(|source| LoadError::File { path: runtime.image(), source })?;
+    let mut first = instantiate(program, Arc::new(base), &[], files(runtime)?)?;
+    // The module's globals start as the runtime left them.
+    boot_and_run(&mut first, WARM_UP)?;
+    let path = directory.join(MEMORY);
+    fs::write(&path, first.memory()).map_err(|source| LoadError::File { path: path.clone(), source })?;
+    let mut state = State {
+        version: VERSION,
+        globals: first.globals(),
+        machine: first.store.data().machine.clone(),
+        hot: Vec::new(),
+    };
+    drop(first);
+
+    // A second guest, from the image just made, shows which pages every first cell writes.
+    let image = Image::open(&path, Vec::new()).map_err(|source| LoadError::File { path, source })?;
+    let mut second = instantiate(program, Arc::new(image), &state.globals, state.machine.clone())?;
+    boot_and_run(&mut second, &["print(1 + 1)"])?;
+    let memory = second.memory();
+    let span = Span { base: memory.as_ptr() as usize, length: memory.len() };
+    state.hot = pages::private(span).unwrap_or_default();
+
+    let path = directory.join(STATE);
+    let text = serde_json::to_vec(&state).map_err(|error| LoadError::Damaged { path: path.clone(), reason: error.to_string() })?;
+    fs::write(&path, text).map_err(|source| LoadError::File { path, source })
+}
+
+/// Each exercises a path that cells take; none leaves a name behind.
+const WARM_UP: &[&str] = &["print(1 + 1)", "1 + 1", "x = 1\ndel x", "1 / 0", "import json\ndel json"];
+
+fn boot_and_run(instance: &mut Instance, cells: &[&str]) -> Result<(), LoadError> {
+    let spec = GuestSpec::default();
+    let mut frames = vec![frame::boot(&spec, &[0; 16], spec.limits.output)];
+    frames.extend(
+        cells.iter().map(|code| frame::run(&Cell { number: 0, file: None, code: code.as_bytes().to_vec() })),
+    );
+    for frame in frames {
+        let reply = on_large_stack(|| instance.handle(&frame))
+            .map_err(|error| LoadError::Code(error.to_string()))?
+            .map_err(code)?;
+        if matches!(reply, Reply::Waiting { .. }) {
+            return Err(LoadError::Code("the interpreter waits for something while it boots".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+fn instantiate(
+    program: &Program,
+    image: Arc<Image>,
+    globals: &[i32],
+    machine: Machine,
+) -> Result<Instance, LoadError> {
+    Instance::new(program, &image, globals, machine, Arc::new(Control::default()), 1 << 30).map_err(code)
+}
+
+fn files(runtime: &Runtime) -> Result<Machine, LoadError> {
+    let mut files = FileSystem::new(Quota::default());
+    for (guest, directory) in [(STDLIB, runtime.stdlib()), (ZONEINFO, runtime.zoneinfo())] {
+        files
+            .mount_directory(guest, open_directory(&directory)?, Access::ReadOnly)
+            .map_err(|error| LoadError::Code(error.to_string()))?;
+    }
+    for directory in ["/workspace", "/tmp", "/data"] {
+        files.make_directories(directory).map_err(|errno| LoadError::Code(format!("{directory}: {errno}")))?;
+    }
+    files.take_changes();
+    Ok(Machine {
+        files,
+        resources: Resources::default(),
+        clock: ClockState::new(Clock::Host),
+        entropy: EntropyState::new(Entropy::Host),
+    })
+}
+
+fn open_directory(path: &Path) -> Result<Dir, LoadError> {
+    Dir::open_ambient_dir(path, cap_std::ambient_authority())
+        .map_err(|source| LoadError::File { path: path.to_owned(), source })
+}

@@ -1,0 +1,173 @@
+//! What the guest kernel tells and asks: displays and tool calls.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use belljar_engine::frame::{self, CallAnswer, Message, StartedResult};
+use belljar_engine::{Event, MimeBundle, ToolCall, ToolFailure};
+use serde_json::Value;
+use wasmtime::Linker;
+
+use crate::abi::{self, Allocator, Call, Record, hand_over};
+use crate::control::CallResult;
+use crate::host::{HostState, RunningCell};
+use crate::output::{self, Stream};
+use crate::stop::Stop;
+use crate::waiting;
+
+/// The largest frame that is looked at.
+const MAX_FRAME: u32 = 64 << 20;
+/// Set in the numbers of calls that the host itself waits for, so that the guest's don't meet them.
+const HOST_ID: u64 = 1 << 63;
+
+/// Tool calls that the guest started and hasn't heard of yet, each with the end of its time.
+#[derive(Debug, Default)]
+pub(crate) struct StartedCalls {
+    waiting: BTreeMap<u64, Instant>,
+    pub(crate) total: u64,
+}
+
+pub(crate) fn define(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
+    linker.func_wrap("$root", "exchange", |mut call: Call<'_>, frame: u32, length: u32, result: u32| {
+        if length > MAX_FRAME {
+            return Err(Stop::violation("a frame that is too large"));
+        }
+        let bytes = abi::bytes(&mut call, frame, length)?;
+        let message = frame::decode_message(bytes).map_err(|error| Stop::violation(error.to_string()))?;
+        let answer = answer(&mut call, message)?;
+        let (pointer, length) = hand_over(&mut call, Allocator::Kernel, 1, &answer)?;
+        Record::<8>::new().u32(0, pointer).u32(4, length).write(&mut call, result)
+    })?;
+    Ok(())
+}
+
+fn answer(call: &mut Call<'_>, message: Message) -> wasmtime::Result<Vec<u8>> {
+    match message {
+        Message::Display(bundle) => {
+            display(call, bundle)?;
+            Ok(Vec::new())
+        }
+        Message::Stream { stream, bytes } => {
+            let stream = if stream == 1 { Stream::Stdout } else { Stream::Stderr };
+            output::write(call.data_mut(), stream, &bytes);
+            Ok(Vec::new())
+        }
+        Message::Call { call: tool, bytes } => {
+            let result = call_and_wait(call, tool, bytes)?;
+            let answer = CallAnswer::from(result);
+            let encoded = frame::call_answer(&answer);
+            match cell(call)?.gate.admit_result(encoded.len()) {
+                Ok(()) => Ok(encoded),
+                Err(failure) => Ok(frame::call_answer(&CallAnswer::Error(failure))),
+            }
+        }
+        Message::Start { id, call: tool, bytes } => {
+            start(call, id & !HOST_ID, tool, bytes)?;
+            Ok(Vec::new())
+        }
+        Message::Wait { timeout } => {
+            let results = wait(call, timeout)?;
+            waiting::obey(call)?;
+            Ok(frame::wait_answer(&results, false))
+        }
+    }
+}
+
+fn cell<'a>(call: &'a mut Call<'_>) -> wasmtime::Result<&'a mut RunningCell> {
+    call.data_mut().cell.as_mut().ok_or_else(|| Stop::violation("a frame outside a cell"))
+}
+
+fn display(call: &mut Call<'_>, bundle: MimeBundle) -> wasmtime::Result<()> {
+    let cell = cell(call)?;
+    let size: usize = bundle.0.values().map(|value| value.as_str().map_or_else(|| value.to_string().len(), str::len)).sum();
+    match cell.display_bytes_left.checked_sub(size as u64 + 64) {
+        Some(left) => {
+            cell.display_bytes_left = left;
+            cell.host.event(Event::Display(bundle.clone()));
+            cell.displays.push(bundle);
+        }
+        None => {
+            let note = format!("belljar: a display of {size} bytes was dropped: this cell may show {} bytes in all\n", cell.limits.display_bytes);
+            output::write(call.data_mut(), Stream::Stderr, note.as_bytes());
+        }
+    }
+    Ok(())
+}
+
+/// Hands a call to the host; the answer comes back through the control.
+fn begin(call: &mut Call<'_>, id: u64, tool: ToolCall, bytes: usize) -> wasmtime::Result<Instant> {
+    let control = call.data().control.clone();
+    let running = control.running().ok_or_else(|| Stop::violation("a tool call outside a cell"))?;
+    let cell = cell(call)?;
+    cell.calls.total += 1;
+    let deadline = Instant::now() + cell.limits.tool_time;
+    match cell.gate.admit(bytes) {
+        Ok(()) => {
+            let reply = control.clone();
+            cell.host.call(tool, Box::new(move |result| reply.end_call(running, id, result)));
+        }
+        Err(failure) => control.end_call(running, id, Err(failure)),
+    }
+    Ok(deadline)
+}
+
+fn call_and_wait(call: &mut Call<'_>, tool: ToolCall, bytes: usize) -> wasmtime::Result<CallResult> {
+    let name = tool.name.clone();
+    let id = HOST_ID | cell(call)?.calls.total;
+    let deadline = begin(call, id, tool, bytes)?;
+    let ended = call.data().control.take_ended_call(id, deadline);
+    // An interrupt ends the wait; the interpreter raises it when this call returns.
+    waiting::obey(call)?;
+    Ok(match ended {
+        Some(result) => result,
+        None if Instant::now() >= deadline => Err(too_slow(&name, cell(call)?.limits.tool_time)),
+        None => Err(ToolFailure::new("ToolError", format!("the call of {name} was interrupted"))),
+    })
+}
+
+fn start(call: &mut Call<'_>, id: u64, tool: ToolCall, bytes: usize) -> wasmtime::Result<()> {
+    let deadline = begin(call, id, tool, bytes)?;
+    cell(call)?.calls.waiting.insert(id, deadline);
+    Ok(())
+}
+
+/// Waits until started calls have ended, but not longer than `timeout` seconds.
+fn wait(call: &mut Call<'_>, timeout: Option<f64>) -> wasmtime::Result<Vec<StartedResult>> {
+    let control = call.data().control.clone();
+    let machine = &mut call.data_mut().machine;
+    let until = timeout.map(|seconds| {
+        let nanoseconds = (seconds * 1e9).min(1e18) as u64;
+        let at = machine.clock.monotonic().saturating_add(nanoseconds);
+        machine.clock.instant(at)
+    });
+    let cell = cell(call)?;
+    Ok(collect(&control, &mut cell.calls, cell.limits.tool_time, until))
+}
+
+/// Waits for the calls in `calls`; those whose time is over count as ended.
+pub(crate) fn collect(
+    control: &crate::control::Control,
+    calls: &mut StartedCalls,
+    tool_time: Duration,
+    until: Option<Instant>,
+) -> Vec<StartedResult> {
+    let deadline = calls.waiting.values().copied().chain(until).min();
+    let mut results = Vec::new();
+    for (id, result) in control.take_ended(deadline) {
+        if calls.waiting.remove(&id).is_some() {
+            results.push(StartedResult { id, outcome: result.into() });
+        }
+    }
+    let now = Instant::now();
+    let late: Vec<u64> = calls.waiting.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
+    for id in late {
+        calls.waiting.remove(&id);
+        let failure: Result<Value, ToolFailure> = Err(too_slow("a tool", tool_time));
+        results.push(StartedResult { id, outcome: failure.into() });
+    }
+    results
+}
+
+fn too_slow(name: &str, limit: Duration) -> ToolFailure {
+    ToolFailure::new("TimeoutError", format!("{name} gave no answer within {limit:?}"))
+}

@@ -1,0 +1,56 @@
+"""Imports that the path doesn't answer: `import tools`, and clear words for modules the engine can't have."""
+
+import sys
+from importlib.machinery import ModuleSpec
+
+from .private import OWN as __builtins__
+
+_NO_NETWORK = "the wasm engine has no TLS; reach the network through a tool, or use the native engine"
+_NO_C = "the wasm engine can't load C libraries; use the native engine"
+_NO_TERMINAL = "there is no terminal in the sandbox"
+_NO_CODEC = "the wasm engine lacks this compression; zlib, gzip and zipfile (deflate) work"
+REASONS = {
+    "_ssl": _NO_NETWORK,
+    "ssl": _NO_NETWORK,
+    "_ctypes": _NO_C,
+    "_bz2": _NO_CODEC,
+    "_lzma": _NO_CODEC,
+    "_zstd": _NO_CODEC,
+    "_curses": _NO_TERMINAL,
+    "curses": _NO_TERMINAL,
+    "readline": _NO_TERMINAL,
+    "termios": _NO_TERMINAL,
+    "_tkinter": "there is no screen in the sandbox; make an image and display() it",
+    "_multiprocessing": "the wasm engine has no processes; use asyncio, or the native engine",
+    "_posixsubprocess": "the wasm engine has no processes; use the native engine",
+}
+
+
+class LastFinder:
+    """Asked after all others, so a `tools.py` of the user's own wins."""
+
+    def __init__(self, tools, reasons):
+        self._tools = tools
+        self._reasons = reasons
+
+    def find_spec(self, name, path=None, target=None):
+        if name == "tools":
+            return ModuleSpec("tools", self)
+        reason = self._reasons.get(name)
+        if reason is not None:
+            raise ModuleNotFoundError(f"No module named {name!r}: {reason}", name=name)
+        return None
+
+    def create_module(self, spec):
+        return self._tools
+
+    def exec_module(self, module):
+        pass
+
+    def invalidate_caches(self):
+        pass
+
+
+def install(tools):
+    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "LastFinder"]
+    sys.meta_path.append(LastFinder(tools, REASONS if sys.platform == "wasi" else {}))

@@ -1,0 +1,24 @@
+"""The guest kernel as a WebAssembly component: what componentize-py runs once, snapshots, and starts from."""
+
+import os
+import sys
+
+import wit_world
+
+from belljar_guest import Kernel, platform, preload, warm
+
+PACKAGES = "/data/site-packages"
+
+preload.preload()
+platform.install()
+kernel = Kernel(wit_world.exchange)
+kernel.install()
+os.environ.clear()  # a session's environment comes with BOOT
+# The working directory first, as for `python -c`; the kernel's own directory last.
+sys.path[:] = ["", *[entry for entry in sys.path if entry and entry != "/0"], PACKAGES, "/0"]
+warm.warm(kernel)
+
+
+class WitWorld(wit_world.WitWorld):
+    def handle(self, frame):
+        return kernel.handle(frame)
