@@ -5,7 +5,7 @@ import sys
 
 import wit_world
 
-from belljar_guest import Kernel, platform, preload, warm
+from belljar_guest import Kernel, immortal, platform, preload, warm  # noqa: F401  the host calls `immortal`
 
 PACKAGES = "/data/site-packages"
 

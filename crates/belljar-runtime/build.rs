@@ -74,9 +74,9 @@ mod embed {
     const VARIABLE: &str = "BELLJAR_EMBED_RUNTIME";
 
     /// The runtime is compressed once and unpacked on many machines.
-    const COMPRESSION: i32 = 19;
+    const COMPRESSION: i32 = 15;
 
-    pub fn pack(id: &str, archive: &Path) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn pack(id: &str, archive: &Path) -> Result<(), Box<dyn Error>> {
         println!("cargo::rerun-if-env-changed={VARIABLE}");
         let file = File::create(archive)?;
         let Some(runtime) = std::env::var_os(VARIABLE) else { return Ok(()) };
@@ -85,7 +85,8 @@ mod embed {
             return Err(format!("{VARIABLE} is {}, but this build needs {id}", runtime.display()).into());
         }
         let mut builder = tar::Builder::new(zstd::Encoder::new(file, COMPRESSION)?);
-        for name in ["core.wasm", "base.img", "runtime.json", "component.wasm.zst"] {
+        // The component would double the size, and only tests read it.
+        for name in ["core.wasm", "base.img", "runtime.json"] {
             builder.append_path_with_name(runtime.join(name), name)?;
         }
         for name in ["stdlib", "zoneinfo"] {

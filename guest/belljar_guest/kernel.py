@@ -101,8 +101,10 @@ class Kernel:
             path = environment.get("PYTHONPATH")
             if path:
                 sys.path[1:1] = [entry for entry in path.split(":") if entry and entry not in sys.path]
-        if spec.get("cwd"):
-            os.chdir(spec["cwd"])
+        workspace = spec.get("cwd")
+        if workspace and workspace != os.getcwd():  # a guest that starts from an image is there already
+            os.chdir(workspace)
+            os.environ["HOME"] = os.environ["PWD"] = workspace
         sys.argv[:] = spec.get("argv") or [""]
         seed = spec.get("seed")
         random.seed(int(seed, 16) if seed else None)  # else all sessions would share the image's state

@@ -141,6 +141,11 @@ impl FileSystem {
         self.ledger.quota()
     }
 
+    /// Changes the quota's bytes and files. What is there stays, even if it is more.
+    pub fn set_quota(&mut self, quota: Quota) {
+        self.ledger.set_quota(quota);
+    }
+
     /// For the host: the contents of the file at an absolute guest path, up to 1 GiB.
     pub fn read_file(&mut self, path: &str) -> Result<Vec<u8>> {
         let file = self.open(Position::ROOT, path, OpenOptions::reading())?;

@@ -66,6 +66,10 @@ impl Ledger {
         self.quota
     }
 
+    pub(crate) fn set_quota(&mut self, quota: Quota) {
+        self.quota = quota;
+    }
+
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             bytes: self.tree.bytes.saturating_add(self.mounts.bytes),

@@ -50,7 +50,7 @@ impl Runtime {
         self.root.join(Self::ZONEINFO)
     }
 
-    /// The component that was flattened, compressed with zstd.
+    /// The component that was flattened, compressed with zstd. Not there if the runtime came with the program.
     pub fn component(&self) -> PathBuf {
         self.root.join(Self::COMPONENT)
     }

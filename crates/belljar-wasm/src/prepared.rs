@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_engine::frame::{self, Reply};
+use belljar_engine::frame::{self, Done, Reply};
 use belljar_engine::{Cell, Clock, Entropy, GuestSpec};
 use belljar_files::{Access, Dir, FileSystem, Quota};
 use belljar_runtime::{Cache, Progress, Runtime};
@@ -29,7 +29,7 @@ use crate::stack::on_large_stack;
 
 const KIND: &str = "image";
 /// Raised when what is prepared changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const MEMORY: &str = "memory.img";
 const STATE: &str = "state.json";
 
@@ -95,6 +95,7 @@ fn prepare(program: &Program, runtime: &Runtime, directory: &Path) -> Result<(),
     let mut first = instantiate(program, Arc::new(base), &[], files(runtime)?)?;
     // The module's globals start as the runtime left them.
     boot_and_run(&mut first, WARM_UP)?;
+    make_immortal(&mut first)?;
     let path = directory.join(MEMORY);
     fs::write(&path, first.memory()).map_err(|source| LoadError::File { path: path.clone(), source })?;
     let mut state = State {
@@ -121,21 +122,63 @@ fn prepare(program: &Program, runtime: &Runtime, directory: &Path) -> Result<(),
 /// Each exercises a path that cells take; none leaves a name behind.
 const WARM_UP: &[&str] = &["print(1 + 1)", "1 + 1", "x = 1\ndel x", "1 / 0", "import json\ndel json"];
 
-fn boot_and_run(instance: &mut Instance, cells: &[&str]) -> Result<(), LoadError> {
-    let spec = GuestSpec::default();
-    let mut frames = vec![frame::boot(&spec, &[0; 16], spec.limits.output)];
-    frames.extend(
-        cells.iter().map(|code| frame::run(&Cell { number: 0, file: None, code: code.as_bytes().to_vec() })),
-    );
-    for frame in frames {
-        let reply = on_large_stack(|| instance.handle(&frame))
-            .map_err(|error| LoadError::Code(error.to_string()))?
-            .map_err(code)?;
-        if matches!(reply, Reply::Waiting { .. }) {
-            return Err(LoadError::Code("the interpreter waits for something while it boots".to_owned()));
+const IMMORTALS: &str = "/tmp/immortals";
+const LIST_IMMORTALS: &str = "import gc, belljar_guest.immortal as x\ngc.collect()\ngc.freeze()\nx.write('/tmp/immortals')\ndel gc, x";
+/// No object is shared this often; a larger count isn't one.
+const MOST_REFERENCES: u32 = 1 << 28;
+
+/// Makes the objects that the guest listed immortal (`guest/belljar_guest/immortal.py` says why).
+fn make_immortal(instance: &mut Instance) -> Result<(), LoadError> {
+    let failed = |reason: String| LoadError::Code(format!("its objects could not be made immortal: {reason}"));
+    let listed = run(instance, &cell(LIST_IMMORTALS))?;
+    if let Reply::Done(Done { exception: Some(raised), .. }) = listed {
+        return Err(failed(raised.traceback));
+    }
+    let files = &mut instance.store.data_mut().machine.files;
+    let list = files.read_file(IMMORTALS).map_err(|errno| failed(errno.to_string()))?;
+    let root = files.root().map_err(|errno| failed(errno.to_string()))?;
+    let removed = files.unlink_at(root, IMMORTALS.trim_start_matches('/')).and(files.close(root));
+    removed.map_err(|errno| failed(errno.to_string()))?;
+    files.take_changes();
+
+    let mut words = list.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
+    let immortal = words.next().ok_or_else(|| failed("it listed nothing".to_owned()))?;
+    let memory = instance.memory_mut();
+    for address in words {
+        let address = address as usize;
+        let count = memory.get_mut(address..address + 4).ok_or_else(|| failed("an address is wrong".to_owned()))?;
+        let references = u32::from_le_bytes([count[0], count[1], count[2], count[3]]);
+        if !(1..MOST_REFERENCES).contains(&references) {
+            return Err(failed(format!("an object has {references} references")));
         }
+        count.copy_from_slice(&immortal.to_le_bytes());
     }
     Ok(())
+}
+
+fn boot_and_run(instance: &mut Instance, cells: &[&str]) -> Result<(), LoadError> {
+    let spec = GuestSpec::default();
+    run(instance, &frame::boot(&spec, &[0; 16], spec.limits.output))?;
+    for code in cells {
+        run(instance, &cell(code))?;
+    }
+    Ok(())
+}
+
+fn cell(code: &str) -> Vec<u8> {
+    frame::run(&Cell { number: 0, file: None, code: code.as_bytes().to_vec() })
+}
+
+fn run(instance: &mut Instance, frame: &[u8]) -> Result<Reply, LoadError> {
+    let reply = on_large_stack(|| instance.handle(frame))
+        .map_err(|error| LoadError::Code(error.to_string()))?
+        .map_err(code)?;
+    match reply {
+        Reply::Waiting { .. } => {
+            Err(LoadError::Code("the interpreter waits for something while it boots".to_owned()))
+        }
+        reply => Ok(reply),
+    }
 }
 
 fn instantiate(

@@ -221,6 +221,12 @@ impl FileSystem {
                 create_on_host(dir, &path, how, options.exclusive)
                     .inspect_err(|_| self.ledger.credit(Account::Mounts, 0, 1))?
             }
+            // A link where a directory is asked for; but a loop on the way is a loop.
+            Err(Errno::Loop)
+                if options.directory && !how.follow && host::stat(dir, &path, false).is_ok() =>
+            {
+                return Err(Errno::NotDirectory);
+            }
             opened => opened?,
         };
         // Changes are listed by the path without symbolic links, and renames are followed by it.

@@ -47,9 +47,9 @@ pub(crate) struct Inode {
 }
 
 /// What an inode costs the host in maps and allocations, measured and rounded up.
-const INODE_COST: u64 = 384;
+const INODE_COST: u64 = 512;
 /// A directory's first name allocates a leaf for 64.
-const DIRECTORY_COST: u64 = 2304;
+const DIRECTORY_COST: u64 = 2048;
 /// What a name costs on top of its bytes.
 const NAME_COST: u64 = 96;
 

@@ -441,11 +441,7 @@ impl Side for Linux {
 
 fn host_stat(stat: rustix::fs::Stat) -> Answer {
     let file_type = rustix::fs::FileType::from_raw_mode(stat.st_mode);
-    normal_stat(
-        host_type(file_type),
-        stat.st_size as u64,
-        stat.st_nlink as u64,
-    )
+    normal_stat(host_type(file_type), stat.st_size as u64, stat.st_nlink)
 }
 
 fn host_type(file_type: rustix::fs::FileType) -> FileType {
@@ -496,18 +492,19 @@ fn check(mut ours: Ours, operations: &[Operation]) -> Result<(), TestCaseError> 
 /// The same answer, with two exceptions: both may refuse in their own words to make a file where a link
 /// asks for a directory (`link -> file/`), and a removed directory of a mount can't be asked for more.
 fn agree(operation: &Operation, answer: &Answer, expected: &Answer) -> bool {
-    let makes = matches!(operation, Operation::Open(.., options) if options.create);
-    let refusals = (
-        &Answer::Failed(Errno::NotDirectory),
-        &Answer::Failed(Errno::IsDirectory),
-    );
-    let removed = (
-        &Answer::Failed(Errno::NoEntry),
-        &Answer::Stat(FileType::Directory, 0, 0),
-    );
-    answer == expected
-        || makes && (answer, expected) == refusals
-        || matches!(operation, Operation::Stat(_)) && (answer, expected) == removed
+    use Answer::Failed;
+    let excused = match (operation, answer, expected) {
+        (
+            Operation::Open(.., options),
+            Failed(Errno::NotDirectory | Errno::Loop),
+            Failed(Errno::IsDirectory),
+        ) => options.create,
+        (Operation::Stat(_), Failed(Errno::NoEntry), Answer::Stat(FileType::Directory, 0, 0)) => {
+            true
+        }
+        _ => false,
+    };
+    excused || answer == expected
 }
 
 fn check_changes(
@@ -540,7 +537,7 @@ fn check_changes(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 2, max_shrink_iters: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn memory_does_what_linux_does(operations in prop::collection::vec(operation(true), 1..60)) {

@@ -1,0 +1,1 @@
+//! What hostile code can't do.
