@@ -1,3 +1,19 @@
-//! What Belljar does, shown from outside.
-#[test]
-fn x() { assert_eq!(belljar_tests::run("1+1").value.unwrap().text, "2"); }
+//! What Belljar does, shown from outside. One module for each thing that a user of the library counts on.
+#![expect(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
+
+mod awaiting;
+mod concurrency;
+mod determinism;
+mod displays;
+mod exits;
+mod files;
+mod interrupts;
+mod mounts;
+mod outcome_json;
+mod output;
+mod policy;
+mod standard_library;
+mod surroundings;
+mod tools;
+mod tracebacks;
+mod variables;

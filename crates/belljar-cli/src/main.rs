@@ -1,2 +1,60 @@
-//! The `belljar` command.
-fn main() {}
+//! The `belljar` command: it parses, calls the library, and prints.
+//!
+//! | module | its noun |
+//! |---|---|
+//! | `arguments`, `limits`, `runtimes` | the command line as typed, and as the library wants it |
+//! | `run`, `program` | `belljar run`, and the code it runs |
+//! | `repl` | `belljar repl` |
+//! | `doctor` | `belljar doctor` |
+//! | `runtime` | `belljar runtime` |
+//! | `bench` | `belljar bench` |
+//! | `printer`, `verdict` | a cell's output while it runs, and what is said at its end |
+//! | `progress`, `interrupts`, `console`, `failure` | the terminal: bars, Ctrl-C, output, errors |
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod bench;
+mod console;
+mod doctor;
+mod failure;
+mod interrupts;
+mod limits;
+mod printer;
+mod program;
+mod progress;
+mod repl;
+mod run;
+mod runtime;
+mod runtimes;
+mod size;
+mod verdict;
+
+use std::process::ExitCode;
+
+use arguments::{Arguments, Command};
+use clap::{CommandFactory, Parser};
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Repl(arguments) => repl::run(arguments),
+        Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Runtime(arguments) => runtime::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments),
+        Command::Schema => print_schema(),
+        Command::Completions { shell } => print_completions(shell),
+    };
+    done.unwrap_or_else(|error| failure::report(&error))
+}
+
+fn print_schema() -> anyhow::Result<ExitCode> {
+    console::print_line(&serde_json::to_string_pretty(&belljar::outcome_schema())?);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "belljar", &mut script);
+    console::print(&script);
+    Ok(ExitCode::SUCCESS)
+}

@@ -39,12 +39,7 @@ pub(crate) struct ChangeLog {
 
 impl ChangeLog {
     pub(crate) fn new() -> Self {
-        Self {
-            paths: OrdMap::new(),
-            bytes: 0,
-            truncated: false,
-            epoch: 1,
-        }
+        Self { paths: OrdMap::new(), bytes: 0, truncated: false, epoch: 1 }
     }
 
     /// Rises with every `take`; a handle that was recorded in this epoch needn't be recorded again.
@@ -87,10 +82,7 @@ impl ChangeLog {
     }
 
     pub(crate) fn take(&mut self) -> Changes {
-        let mut changes = Changes {
-            truncated: self.truncated,
-            ..Changes::default()
-        };
+        let mut changes = Changes { truncated: self.truncated, ..Changes::default() };
         for (path, change) in &self.paths {
             let list = match change {
                 Change::Created => &mut changes.created,
@@ -99,20 +91,14 @@ impl ChangeLog {
             };
             list.push(path.to_string());
         }
-        *self = Self {
-            epoch: self.epoch.wrapping_add(1),
-            ..Self::new()
-        };
+        *self = Self { epoch: self.epoch.wrapping_add(1), ..Self::new() };
         changes
     }
 
     fn insert(&mut self, path: String, change: Change) {
         // Once something is missing, a path that isn't here may be one of the missing: whether it
         // was there before is no longer known, so nothing is added until the next `take`.
-        if self.truncated
-            || self.paths.len() >= PATHS_LIMIT
-            || self.bytes + path.len() > BYTES_LIMIT
-        {
+        if self.truncated || self.paths.len() >= PATHS_LIMIT || self.bytes + path.len() > BYTES_LIMIT {
             self.truncated = true;
             return;
         }

@@ -26,30 +26,18 @@ pub struct DirectoryStream(Names);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Names {
-    Shared {
-        entries: OrdMap<Arc<str>, Entry>,
-        after: Option<Arc<str>>,
-    },
-    Held {
-        entries: Arc<[DirectoryEntry]>,
-        next: usize,
-    },
+    Shared { entries: OrdMap<Arc<str>, Entry>, after: Option<Arc<str>> },
+    Held { entries: Arc<[DirectoryEntry]>, next: usize },
 }
 
 impl DirectoryStream {
     pub(crate) fn shared(entries: OrdMap<Arc<str>, Entry>) -> Self {
-        Self(Names::Shared {
-            entries,
-            after: None,
-        })
+        Self(Names::Shared { entries, after: None })
     }
 
     pub(crate) fn held(mut entries: Vec<DirectoryEntry>) -> Self {
         entries.sort_unstable_by(|left, right| left.name.cmp(&right.name));
-        Self(Names::Held {
-            entries: entries.into(),
-            next: 0,
-        })
+        Self(Names::Held { entries: entries.into(), next: 0 })
     }
 }
 
@@ -61,10 +49,7 @@ impl Iterator for DirectoryStream {
             Names::Shared { entries, after } => {
                 let start = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
                 let (name, entry) = entries.range::<_, str>((start, Bound::Unbounded)).next()?;
-                let found = DirectoryEntry {
-                    name: name.to_string(),
-                    file_type: entry.file_type,
-                };
+                let found = DirectoryEntry { name: name.to_string(), file_type: entry.file_type };
                 *after = Some(name.clone());
                 Some(found)
             }

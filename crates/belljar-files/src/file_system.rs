@@ -19,8 +19,7 @@ use crate::path::{join, normalise_absolute};
 use crate::quota::Ledger;
 use crate::tree::{Inode, InodeId, Tree};
 use crate::{
-    Access, Changes, Errno, FileType, MountError, MountInfo, OpenOptions, Quota, Result, Timestamp,
-    Usage,
+    Access, Changes, Errno, FileType, MountError, MountInfo, OpenOptions, Quota, Result, Timestamp, Usage,
 };
 use resolve::Position;
 
@@ -76,10 +75,7 @@ impl FileSystem {
         dir: Dir,
         access: Access,
     ) -> std::result::Result<(), MountError> {
-        let place = |errno| MountError::Place {
-            path: guest_path.to_owned(),
-            errno,
-        };
+        let place = |errno| MountError::Place { path: guest_path.to_owned(), errno };
         let path = normalise_absolute(guest_path).map_err(place)?;
         if let Some(mount) = self.mounts.overlapping(&path) {
             let other = mount.guest_path.clone();
@@ -97,10 +93,8 @@ impl FileSystem {
 
     /// Gives a mount its directory again, after deserialising.
     pub fn attach(&mut self, guest_path: &str, dir: Dir) -> std::result::Result<(), MountError> {
-        let path = normalise_absolute(guest_path).map_err(|errno| MountError::Place {
-            path: guest_path.to_owned(),
-            errno,
-        })?;
+        let path = normalise_absolute(guest_path)
+            .map_err(|errno| MountError::Place { path: guest_path.to_owned(), errno })?;
         self.mounts.attach(&path, dir)
     }
 
@@ -171,10 +165,7 @@ impl FileSystem {
     /// For the host: makes or overwrites the file at an absolute guest path. When the quota refuses the
     /// new contents, the old ones stay.
     pub fn write_file(&mut self, path: &str, contents: &[u8]) -> Result<()> {
-        let options = OpenOptions {
-            truncate: false,
-            ..OpenOptions::writing()
-        };
+        let options = OpenOptions { truncate: false, ..OpenOptions::writing() };
         let file = self.open(Position::ROOT, path, options)?;
         let mut done = 0;
         while done < contents.len() {
@@ -193,14 +184,8 @@ fn mount_point(
     path: &str,
     now: Timestamp,
 ) -> std::result::Result<InodeId, MountError> {
-    let hides = |hidden: String| MountError::Hides {
-        path: path.to_owned(),
-        hidden,
-    };
-    let place = |errno| MountError::Place {
-        path: path.to_owned(),
-        errno,
-    };
+    let hides = |hidden: String| MountError::Hides { path: path.to_owned(), hidden };
+    let place = |errno| MountError::Place { path: path.to_owned(), errno };
     if path == "/" {
         return Err(hides("/".to_owned()));
     }

@@ -68,11 +68,7 @@ impl Identity {
 
 impl Descriptor {
     pub(crate) fn new(file: File, metadata: &Metadata) -> Arc<Self> {
-        Arc::new(Self {
-            file,
-            identity: Identity::of(metadata),
-            last_use: AtomicU64::new(0),
-        })
+        Arc::new(Self { file, identity: Identity::of(metadata), last_use: AtomicU64::new(0) })
     }
 }
 
@@ -88,13 +84,7 @@ pub(crate) struct HandleTable {
 
 impl HandleTable {
     pub(crate) fn new(limit: u32, descriptors: u32) -> Self {
-        Self {
-            open: OrdMap::new(),
-            next: 0,
-            limit,
-            descriptors,
-            clock: 0,
-        }
+        Self { open: OrdMap::new(), next: 0, limit, descriptors, clock: 0 }
     }
 
     /// Answers before anything is made or truncated that there will be room.
@@ -134,11 +124,8 @@ impl HandleTable {
 
     /// Changes the nodes that `change` answers something for. The others aren't copied from clones.
     pub(crate) fn update(&mut self, change: impl Fn(&Node) -> Option<Node>) {
-        let changed: Vec<_> = self
-            .open
-            .iter()
-            .filter_map(|(handle, file)| Some((*handle, change(&file.node)?)))
-            .collect();
+        let changed: Vec<_> =
+            self.open.iter().filter_map(|(handle, file)| Some((*handle, change(&file.node)?))).collect();
         for (handle, node) in changed {
             if let Some(file) = self.open.get_mut(&handle) {
                 file.node = node;
@@ -166,11 +153,7 @@ impl HandleTable {
             .min_by_key(|(_, descriptor)| descriptor.last_use.load(Ordering::Relaxed))
             .map(|(handle, _)| handle)
             .ok_or(Errno::TooManyOpen)?;
-        if let Some(OpenFile {
-            node: Node::Host { descriptor, .. },
-            ..
-        }) = self.open.get_mut(&oldest)
-        {
+        if let Some(OpenFile { node: Node::Host { descriptor, .. }, .. }) = self.open.get_mut(&oldest) {
             *descriptor = None;
         }
         Ok(())
@@ -186,12 +169,6 @@ impl Node {
     }
 
     fn can_reopen(&self) -> bool {
-        matches!(
-            self,
-            Self::Host {
-                place: HostPlace::Path(_),
-                ..
-            }
-        )
+        matches!(self, Self::Host { place: HostPlace::Path(_), .. })
     }
 }

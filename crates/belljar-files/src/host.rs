@@ -102,11 +102,7 @@ pub(crate) fn files_below(dir: &Dir, path: &str, limit: usize) -> Result<Vec<Str
     let mut pending = vec![String::new()];
     let mut visited = 0;
     while let Some(below) = pending.pop() {
-        let directory = if below.is_empty() {
-            path.to_owned()
-        } else {
-            crate::path::join(path, &below)
-        };
+        let directory = if below.is_empty() { path.to_owned() } else { crate::path::join(path, &below) };
         for entry in list(dir, &directory)? {
             visited += 1;
             if visited > limit {
@@ -126,22 +122,11 @@ pub(crate) fn files_below(dir: &Dir, path: &str, limit: usize) -> Result<Vec<Str
 /// Where a path really is below `dir`, for `..` to be taken from there.
 pub(crate) fn canonicalise(dir: &Dir, path: &str) -> Result<String> {
     let canonical = dir.canonicalize(at(path))?;
-    let canonical = canonical
-        .into_os_string()
-        .into_string()
-        .map_err(|_| Errno::IllegalByteSequence)?;
-    Ok(if canonical == "." {
-        String::new()
-    } else {
-        canonical
-    })
+    let canonical = canonical.into_os_string().into_string().map_err(|_| Errno::IllegalByteSequence)?;
+    Ok(if canonical == "." { String::new() } else { canonical })
 }
 
-pub(crate) fn set_times(
-    file: &File,
-    accessed: Option<Timestamp>,
-    modified: Option<Timestamp>,
-) -> Result<()> {
+pub(crate) fn set_times(file: &File, accessed: Option<Timestamp>, modified: Option<Timestamp>) -> Result<()> {
     Ok(rustix::fs::futimens(file, &timestamps(accessed, modified))?)
 }
 
@@ -156,37 +141,21 @@ pub(crate) fn set_symlink_times(
     let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
     let parent = dir.open_dir(parent)?;
     let times = timestamps(accessed, modified);
-    Ok(rustix::fs::utimensat(
-        &parent,
-        name,
-        &times,
-        AtFlags::SYMLINK_NOFOLLOW,
-    )?)
+    Ok(rustix::fs::utimensat(&parent, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
 fn timestamps(accessed: Option<Timestamp>, modified: Option<Timestamp>) -> Timestamps {
     let time = |time: Option<Timestamp>| match time {
-        Some(time) => Timespec {
-            tv_sec: time.seconds.clamp(-TIME_LIMIT, TIME_LIMIT),
-            tv_nsec: time.nanoseconds.into(),
-        },
-        None => Timespec {
-            tv_sec: 0,
-            tv_nsec: UTIME_OMIT,
-        },
+        Some(time) => {
+            Timespec { tv_sec: time.seconds.clamp(-TIME_LIMIT, TIME_LIMIT), tv_nsec: time.nanoseconds.into() }
+        }
+        None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
     };
-    Timestamps {
-        last_access: time(accessed),
-        last_modification: time(modified),
-    }
+    Timestamps { last_access: time(accessed), last_modification: time(modified) }
 }
 
 fn follow(follow: bool) -> FollowSymlinks {
-    if follow {
-        FollowSymlinks::Yes
-    } else {
-        FollowSymlinks::No
-    }
+    if follow { FollowSymlinks::Yes } else { FollowSymlinks::No }
 }
 
 /// The mount's own directory has the empty path.

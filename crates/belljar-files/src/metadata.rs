@@ -1,9 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A moment, as seconds and nanoseconds since the Unix epoch.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Timestamp {
     /// Whole seconds; negative before 1970.
     pub seconds: i64,

@@ -112,36 +112,21 @@ impl MountTable {
     /// Answers the mount that one at `path` would hide, or be hidden by.
     pub(crate) fn overlapping(&self, path: &str) -> Option<&Mount> {
         let contains = |outer: &str, inner: &str| {
-            inner
-                .strip_prefix(outer)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        self.0
-            .iter()
-            .find(|mount| contains(&mount.guest_path, path) || contains(path, &mount.guest_path))
+        self.0.iter().find(|mount| contains(&mount.guest_path, path) || contains(path, &mount.guest_path))
     }
 
     pub(crate) fn push(&mut self, guest_path: String, access: Access, point: InodeId, dir: Dir) {
-        Arc::make_mut(&mut self.0).push(Mount {
-            guest_path,
-            access,
-            point,
-            dir: Some(Arc::new(dir)),
-        });
+        Arc::make_mut(&mut self.0).push(Mount { guest_path, access, point, dir: Some(Arc::new(dir)) });
     }
 
     /// Gives the mount at `guest_path` its directory.
-    pub(crate) fn attach(
-        &mut self,
-        guest_path: &str,
-        dir: Dir,
-    ) -> std::result::Result<(), MountError> {
+    pub(crate) fn attach(&mut self, guest_path: &str, dir: Dir) -> std::result::Result<(), MountError> {
         let mount = Arc::make_mut(&mut self.0)
             .iter_mut()
             .find(|mount| mount.guest_path == guest_path)
-            .ok_or_else(|| MountError::Unknown {
-                path: guest_path.to_owned(),
-            })?;
+            .ok_or_else(|| MountError::Unknown { path: guest_path.to_owned() })?;
         mount.dir = Some(Arc::new(dir));
         Ok(())
     }

@@ -45,20 +45,12 @@ impl Default for OpenOptions {
 impl OpenOptions {
     /// To read an existing file or directory.
     pub fn reading() -> Self {
-        Self {
-            read: true,
-            ..Self::default()
-        }
+        Self { read: true, ..Self::default() }
     }
 
     /// To write a file afresh, made if there is none.
     pub fn writing() -> Self {
-        Self {
-            write: true,
-            create: true,
-            truncate: true,
-            ..Self::default()
-        }
+        Self { write: true, create: true, truncate: true, ..Self::default() }
     }
 
     pub(crate) fn mutates(&self) -> bool {

@@ -44,12 +44,7 @@ pub(crate) fn next_component(path: &str, start: usize) -> Option<Component<'_>> 
     }
     let name = rest.split('/').next().unwrap_or(rest);
     let end = begin + name.len();
-    Some(Component {
-        name,
-        end,
-        last: path[end..].bytes().all(|byte| byte == b'/'),
-        slash: end < path.len(),
-    })
+    Some(Component { name, end, last: path[end..].bytes().all(|byte| byte == b'/'), slash: end < path.len() })
 }
 
 /// The absolute form of a path that the host gives: no `.`, `..`, doubled or trailing slashes.
@@ -102,10 +97,7 @@ mod tests {
     #[test]
     fn components_know_their_surroundings() {
         assert_eq!(components("a"), [("a", true, false)]);
-        assert_eq!(
-            components("//a//b//"),
-            [("a", false, true), ("b", true, true)]
-        );
+        assert_eq!(components("//a//b//"), [("a", false, true), ("b", true, true)]);
         assert_eq!(components("a/."), [("a", false, true), (".", true, false)]);
         assert_eq!(components("///"), []);
         assert_eq!(components("ä/ö"), [("ä", false, true), ("ö", true, false)]);

@@ -19,12 +19,7 @@ pub struct Quota {
 impl Default for Quota {
     /// 64 MiB, 100,000 files, 1,024 handles, 64 descriptors.
     fn default() -> Self {
-        Self {
-            bytes: 64 << 20,
-            files: 100_000,
-            handles: 1024,
-            descriptors: 64,
-        }
+        Self { bytes: 64 << 20, files: 100_000, handles: 1024, descriptors: 64 }
     }
 }
 
@@ -55,11 +50,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(quota: Quota) -> Self {
-        Self {
-            quota,
-            tree: Usage::default(),
-            mounts: Usage::default(),
-        }
+        Self { quota, tree: Usage::default(), mounts: Usage::default() }
     }
 
     pub(crate) fn quota(&self) -> Quota {
@@ -79,11 +70,8 @@ impl Ledger {
 
     pub(crate) fn charge(&mut self, account: Account, bytes: u64, files: u64) -> Result<()> {
         let usage = self.usage();
-        let exceeds =
-            |used: u64, more: u64, limit: u64| more > 0 && used.saturating_add(more) > limit;
-        if exceeds(usage.bytes, bytes, self.quota.bytes)
-            || exceeds(usage.files, files, self.quota.files)
-        {
+        let exceeds = |used: u64, more: u64, limit: u64| more > 0 && used.saturating_add(more) > limit;
+        if exceeds(usage.bytes, bytes, self.quota.bytes) || exceeds(usage.files, files, self.quota.files) {
             return Err(Errno::NoSpace);
         }
         let side = self.side(account);

@@ -30,10 +30,7 @@ impl Tree {
     /// A tree with an empty root, which is free.
     pub(crate) fn new() -> Self {
         let root = Inode::new_directory(Self::ROOT, "", Timestamp::default());
-        Self {
-            inodes: OrdMap::unit(Self::ROOT, Arc::new(root)),
-            next: Self::ROOT.0 + 1,
-        }
+        Self { inodes: OrdMap::unit(Self::ROOT, Arc::new(root)), next: Self::ROOT.0 + 1 }
     }
 
     /// A missing inode is a damaged state, not a missing file.
@@ -82,11 +79,7 @@ impl Tree {
     /// The directory above; a removed directory may have none any more.
     pub(crate) fn parent(&self, directory: InodeId) -> Result<InodeId> {
         let parent = self.directory(directory)?.parent;
-        if self.inodes.contains_key(&parent) {
-            Ok(parent)
-        } else {
-            Err(Errno::NoEntry)
-        }
+        if self.inodes.contains_key(&parent) { Ok(parent) } else { Err(Errno::NoEntry) }
     }
 
     /// Whether `inode` is `ancestor` or somewhere below it.
@@ -117,12 +110,7 @@ impl Tree {
             names.push(&directory.name);
             inode = directory.parent;
         }
-        Some(
-            names
-                .iter()
-                .rev()
-                .fold("/".to_owned(), |path, name| join(&path, name)),
-        )
+        Some(names.iter().rev().fold("/".to_owned(), |path, name| join(&path, name)))
     }
 
     /// Makes an inode and its first name.
@@ -150,15 +138,7 @@ impl Tree {
         }
         self.next = next;
         self.inodes.insert(id, Arc::new(inode));
-        self.insert_entry(
-            directory,
-            name,
-            Entry {
-                inode: id,
-                file_type,
-            },
-            now,
-        )?;
+        self.insert_entry(directory, name, Entry { inode: id, file_type }, now)?;
         Ok(id)
     }
 
@@ -182,15 +162,7 @@ impl Tree {
             return Err(errno);
         }
         self.inode_mut(id)?.changed = now;
-        self.insert_entry(
-            directory,
-            name,
-            Entry {
-                inode: id,
-                file_type,
-            },
-            now,
-        )
+        self.insert_entry(directory, name, Entry { inode: id, file_type }, now)
     }
 
     /// Takes a name away. The inode stays until [`Tree::reap`], for there may be handles on it.
@@ -233,9 +205,7 @@ impl Tree {
         ledger: &mut Ledger,
     ) -> Result<()> {
         let old = self.content(id)?.size();
-        let end = offset
-            .checked_add(data.len() as u64)
-            .ok_or(Errno::TooLarge)?;
+        let end = offset.checked_add(data.len() as u64).ok_or(Errno::TooLarge)?;
         ledger.resize(Account::Tree, old, old.max(end))?;
         self.content_mut(id)?.write(offset, data);
         self.inode_mut(id)?.touch(now);
@@ -288,16 +258,8 @@ impl Tree {
         Ok(())
     }
 
-    fn insert_entry(
-        &mut self,
-        directory: InodeId,
-        name: &str,
-        entry: Entry,
-        now: Timestamp,
-    ) -> Result<()> {
-        self.directory_mut(directory)?
-            .entries
-            .insert(name.into(), entry);
+    fn insert_entry(&mut self, directory: InodeId, name: &str, entry: Entry, now: Timestamp) -> Result<()> {
+        self.directory_mut(directory)?.entries.insert(name.into(), entry);
         self.inode_mut(directory)?.touch(now);
         Ok(())
     }

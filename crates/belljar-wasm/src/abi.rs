@@ -55,7 +55,8 @@ pub(crate) enum Allocator {
     Kernel,
 }
 
-/// Allocates in the guest. The pointer is the guest's word: writing through it is checked as usual.
+/// Allocates in the guest, for an empty list too: the guest frees whatever it is handed. The pointer is
+/// the guest's word: writing through it is checked as usual.
 pub(crate) fn allocate(
     call: &mut Call<'_>,
     allocator: Allocator,
@@ -64,9 +65,6 @@ pub(crate) fn allocate(
 ) -> wasmtime::Result<u32> {
     if size > MAX_LIST {
         return Err(Stop::violation("a request for a list that is too large"));
-    }
-    if size == 0 {
-        return Ok(align);
     }
     let exports = exports(call)?;
     let realloc = match allocator {

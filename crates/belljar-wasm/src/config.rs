@@ -34,12 +34,6 @@ pub(crate) fn engine(metering: Metering) -> wasmtime::Result<Engine> {
         .wasm_backtrace_max_frames(None)
         .wasm_simd(true)
         .native_unwind_info(false);
-    // SAFETY: these two only bound what is inlined.
-    unsafe {
-        config
-            .cranelift_flag_set("wasmtime_inlining_small_callee_size", "20")
-            .cranelift_flag_set("wasmtime_inlining_sum_size_threshold", "600");
-    }
     Engine::new(&config)
 }
 

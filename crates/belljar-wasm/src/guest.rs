@@ -17,6 +17,7 @@ use crate::engine::Shared;
 use crate::host::{Machine, OutputStream, RunningCell};
 use crate::instance::Instance;
 use crate::output;
+use crate::pool::{Graveyard, Mortal};
 use crate::shadow::Shadow;
 use crate::shadows::ShadowSlot;
 use crate::stack::on_large_stack;
@@ -29,7 +30,7 @@ pub(crate) struct WasmGuest {
     shared: Arc<Shared>,
     spec: Arc<GuestSpec>,
     control: Arc<Control>,
-    instance: Instance,
+    instance: Mortal,
     seed: [u8; 16],
     /// What the next cell is taken back to.
     before: Before,
@@ -73,7 +74,7 @@ impl WasmGuest {
             shared: Arc::clone(shared),
             spec: Arc::clone(spec),
             control,
-            instance,
+            instance: Mortal::new(instance),
             seed,
             before: Before::Fresh,
             pending: Pending::Nothing,
@@ -82,10 +83,15 @@ impl WasmGuest {
         Ok(guest)
     }
 
-    /// Runs an empty cell, so that the first real one finds its pages in place.
+    /// Runs a cell that leaves no trace, so that the first real one finds its pages in place.
     pub(crate) fn warm(&mut self) -> Result<(), EngineError> {
-        let frame = frame::run(&Cell { number: 0, file: None, code: Vec::new() });
+        let frame = frame::run(&Cell { number: 0, file: None, code: b"print(1 + 1)".to_vec() });
         self.call(&frame).map(|_| ()).map_err(|error| EngineError::Boot(format!("{error:#}")))
+    }
+
+    /// Lets the pool take the interpreter apart when the guest is dropped.
+    pub(crate) fn bury_in(&mut self, graveyard: Graveyard) {
+        self.instance.bury_in(graveyard);
     }
 
     fn send_boot(&mut self) -> Result<(), EngineError> {
@@ -155,8 +161,9 @@ impl WasmGuest {
                 let mut machine = self.shared.machine(&self.spec)?;
                 let mut skipped = [0; 16];
                 machine.entropy.fill(&mut skipped).map_err(|error| EngineError::Gone(error.to_string()))?;
-                self.instance =
+                let fresh =
                     self.shared.instantiate(machine, Arc::clone(&self.control), &self.spec).map_err(gone)?;
+                self.instance.replace(fresh);
                 self.send_boot()
             }
             Before::Copied { slot, machine, globals } => {
@@ -173,7 +180,7 @@ impl WasmGuest {
                 restored.map_err(gone)?;
                 // The copy tracked the memory that is thrown away now.
                 slot.clear();
-                self.instance = fresh;
+                self.instance.replace(fresh);
                 Ok(())
             }
         }
@@ -317,7 +324,7 @@ fn await_tools(instance: &mut Instance, timeout: Option<f64>) -> wasmtime::Resul
         state.machine.clock.instant(at)
     });
     let cell = state.cell.as_mut().ok_or_else(|| Stop::violation("it waits outside a cell"))?;
-    let results = tools::collect(&state.control, &mut cell.calls, cell.limits.tool_time, until);
+    let results = tools::collect(&state.control, cell, until);
     let interrupt = match state.control.take_request() {
         None => false,
         Some(crate::control::Request::Soft) => true,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use belljar_engine::frame::{self, Reply};
-use wasmtime::{Extern, InstancePre, Module, ModuleExport, Store, Val};
+use wasmtime::{Extern, InstancePre, Module, ModuleExport, Store, TypedFunc, Val};
 
 use crate::control::Control;
 use crate::host::{Exports, HostState, Machine, MemoryLimit};
@@ -65,6 +65,7 @@ impl Program {
 pub(crate) struct Instance {
     pub(crate) store: Store<HostState>,
     pub(crate) exports: Exports,
+    instance: wasmtime::Instance,
     poll_address: usize,
 }
 
@@ -91,7 +92,7 @@ impl Instance {
         let instance = with_image(image, || program.pre.instantiate(&mut store))?;
         let exports = exports(&mut store, instance, &program.exports)?;
         store.data_mut().exports = Some(exports.clone());
-        let mut made = Self { store, exports, poll_address: program.poll_address as usize };
+        let mut made = Self { store, exports, instance, poll_address: program.poll_address as usize };
         made.set_globals(globals)?;
         Ok(made)
     }
@@ -128,6 +129,13 @@ impl Instance {
             grown?;
         }
         Ok(())
+    }
+
+    /// The guest's `malloc` and `free`.
+    pub(crate) fn allocator(&mut self) -> wasmtime::Result<(TypedFunc<u32, u32>, TypedFunc<u32, ()>)> {
+        let allocate = self.instance.get_typed_func(&mut self.store, "malloc")?;
+        let free = self.instance.get_typed_func(&mut self.store, "free")?;
+        Ok((allocate, free))
     }
 
     /// The word that compiled code polls.

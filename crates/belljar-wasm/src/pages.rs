@@ -14,7 +14,6 @@ use std::sync::OnceLock;
 pub(crate) const HOST_PAGE: usize = 4096;
 
 const PAGEMAP_SCAN: libc::Ioctl = 0xc060_6610_u32 as libc::Ioctl;
-const SCAN_PROTECT_MATCHING: u64 = 1;
 const SCAN_CHECK_ASYNC: u64 = 2;
 const IS_WRITTEN: u64 = 1 << 1;
 const IS_FILE: u64 = 1 << 2;
@@ -24,6 +23,8 @@ const IS_ZERO: u64 = 1 << 5;
 
 const UFFDIO_API: libc::Ioctl = 0xc018_aa3f_u32 as libc::Ioctl;
 const UFFDIO_REGISTER: libc::Ioctl = 0xc020_aa00_u32 as libc::Ioctl;
+const UFFDIO_WRITEPROTECT: libc::Ioctl = 0xc018_aa06_u32 as libc::Ioctl;
+const WRITEPROTECT_MODE_WP: u64 = 1;
 const UFFD_USER_MODE_ONLY: libc::c_long = 1;
 const UFFD_API: u64 = 0xaa;
 const FEATURE_WP: u64 = 1;
@@ -87,13 +88,13 @@ pub(crate) fn private(span: Span) -> io::Result<Vec<Range<usize>>> {
 /// Tells which pages were written since the last look.
 #[derive(Debug)]
 pub(crate) struct WriteTracker {
-    _userfault: OwnedFd,
+    userfault: OwnedFd,
     span: Span,
 }
 
 impl WriteTracker {
-    /// Begins to watch the span, or says why that can't be done here.
-    pub(crate) fn new(span: Span) -> io::Result<Self> {
+    /// Begins to track the first `length` bytes of the span, or says why that can't be done here.
+    pub(crate) fn new(span: Span, length: usize) -> io::Result<Self> {
         let flags = libc::c_long::from(libc::O_CLOEXEC | libc::O_NONBLOCK) | UFFD_USER_MODE_ONLY;
         // SAFETY: the call takes flags and returns a descriptor.
         let descriptor = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
@@ -108,22 +109,28 @@ impl WriteTracker {
         ioctl(&userfault, UFFDIO_API, &mut api)?;
         let mut register = [span.base as u64, span.length as u64, REGISTER_MODE_WP, 0];
         ioctl(&userfault, UFFDIO_REGISTER, &mut register)?;
-        let tracker = Self { _userfault: userfault, span };
-        tracker.take(span.length)?;
+        let tracker = Self { userfault, span };
+        tracker.protect(0..length)?;
+        // The kernel may lack the look-up although it has the tracking.
+        tracker.written(HOST_PAGE)?;
         Ok(tracker)
     }
 
-    /// Byte ranges among the first `length` bytes written since the last call. Watches them anew.
-    pub(crate) fn take(&self, length: usize) -> io::Result<Vec<Range<usize>>> {
+    /// Tracks pages from now on; they don't count as written any more.
+    pub(crate) fn protect(&self, range: Range<usize>) -> io::Result<()> {
+        let mut arguments = [(self.span.base + range.start) as u64, range.len() as u64, WRITEPROTECT_MODE_WP];
+        ioctl(&self.userfault, UFFDIO_WRITEPROTECT, &mut arguments)
+    }
+
+    /// Byte ranges among the first `length` bytes that were written since they were last protected.
+    pub(crate) fn written(&self, length: usize) -> io::Result<Vec<Range<usize>>> {
         let span = Span { length: length.min(self.span.length), ..self.span };
-        scan(
-            span,
-            ScanArguments {
-                category_mask: IS_WRITTEN,
-                return_mask: IS_WRITTEN,
-                ..ScanArguments::new(span, SCAN_PROTECT_MATCHING | SCAN_CHECK_ASYNC)
-            },
-        )
+        let arguments = ScanArguments {
+            category_mask: IS_WRITTEN,
+            return_mask: IS_WRITTEN,
+            ..ScanArguments::new(span, SCAN_CHECK_ASYNC)
+        };
+        scan(span, arguments)
     }
 }
 

@@ -29,7 +29,7 @@ use crate::stack::on_large_stack;
 
 const KIND: &str = "image";
 /// Raised when what is prepared changes.
-const VERSION: u32 = 2;
+const VERSION: u32 = 4;
 const MEMORY: &str = "memory.img";
 const STATE: &str = "state.json";
 
@@ -94,8 +94,11 @@ fn prepare(program: &Program, runtime: &Runtime, directory: &Path) -> Result<(),
         .map_err(|source| LoadError::File { path: runtime.image(), source })?;
     let mut first = instantiate(program, Arc::new(base), &[], files(runtime)?)?;
     // The module's globals start as the runtime left them.
-    boot_and_run(&mut first, WARM_UP)?;
+    for _ in 0..ROUNDS {
+        boot_and_run(&mut first, WARM_UP)?;
+    }
     make_immortal(&mut first)?;
+    fill_holes(&mut first).map_err(code)?;
     let path = directory.join(MEMORY);
     fs::write(&path, first.memory()).map_err(|source| LoadError::File { path: path.clone(), source })?;
     let mut state = State {
@@ -121,6 +124,9 @@ fn prepare(program: &Program, runtime: &Runtime, directory: &Path) -> Result<(),
 
 /// Each exercises a path that cells take; none leaves a name behind.
 const WARM_UP: &[&str] = &["print(1 + 1)", "1 + 1", "x = 1\ndel x", "1 / 0", "import json\ndel json"];
+
+/// Enough for the interpreter to specialise the code that every cell runs; until then it counts in it.
+const ROUNDS: usize = 60;
 
 const IMMORTALS: &str = "/tmp/immortals";
 const LIST_IMMORTALS: &str = "import gc, belljar_guest.immortal as x\ngc.collect()\ngc.freeze()\nx.write('/tmp/immortals')\ndel gc, x";
@@ -152,6 +158,32 @@ fn make_immortal(instance: &mut Instance) -> Result<(), LoadError> {
             return Err(failed(format!("an object has {references} references")));
         }
         count.copy_from_slice(&immortal.to_le_bytes());
+    }
+    Ok(())
+}
+
+/// Larger than any hole in the heap.
+const BEYOND_HOLES: u32 = 4 << 20;
+
+/// Takes all free memory that lies between objects, and never gives it back.
+///
+/// What a cell allocates would otherwise be scattered over the holes that start-up left, a page for
+/// nearly every object. Now it lies side by side at the end of the heap.
+fn fill_holes(instance: &mut Instance) -> wasmtime::Result<()> {
+    let (allocate, free) = instance.allocator()?;
+    let store = &mut instance.store;
+    let end = allocate.call(&mut *store, BEYOND_HOLES)?;
+    free.call(&mut *store, end)?;
+    let large = (9..22).rev().map(|power| 1_u32 << power);
+    let small = (1..64).rev().map(|step| step * 8);
+    for size in large.chain(small) {
+        loop {
+            let pointer = allocate.call(&mut *store, size)?;
+            if pointer == 0 || pointer >= end {
+                free.call(&mut *store, pointer)?;
+                break;
+            }
+        }
     }
     Ok(())
 }

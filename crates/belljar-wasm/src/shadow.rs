@@ -1,9 +1,13 @@
 //! What a guest's memory held before the running cell, so that the cell can be taken back.
 //!
-//! A shadow is a sparse copy: only pages that differ from the image are in it. Where the kernel
-//! tracks writes, each cell costs the copying of the pages that it wrote; elsewhere all private pages are
-//! compared.
+//! A shadow is a sparse copy: only pages that differ from the image are in it. After each cell those pages are
+//! copied that the cell wrote. The kernel knows them where it can track writes; elsewhere all private pages
+//! are compared.
+//!
+//! A tracked page costs a fault when it is first written, which is more than copying it. So pages that cell
+//! after cell writes are *hot*: they are left untracked and always copied.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::ptr;
@@ -13,43 +17,67 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::pages::{self, HOST_PAGE, Span, WriteTracker};
 
+/// How many cells must write a page before it is hot.
+const HEATING: u8 = 2;
+/// After how many cells it is learnt anew which pages are hot.
+const COOLING: u32 = 100;
+
 /// A copy of a memory's private pages, and the means to bring it up to date.
 #[derive(Debug)]
 pub(crate) struct Shadow {
     copy: SparseCopy,
-    tracker: Option<WriteTracker>,
+    tracking: Option<Tracking>,
     /// Size of the guest's memory when the copy was made.
     length: usize,
+}
+
+/// What the kernel tracks, and what it needn't.
+#[derive(Debug)]
+struct Tracking {
+    writes: WriteTracker,
+    /// Cells that wrote a page, by its offset.
+    heat: BTreeMap<usize, u8>,
+    updates: u32,
 }
 
 impl Shadow {
     /// Copies the private pages of `memory`. `reserved` is how large the memory may become.
     pub(crate) fn new(memory: &[u8], reserved: usize, track: bool) -> io::Result<Self> {
-        let span = Span { base: memory.as_ptr() as usize, length: reserved };
-        let tracker = if track { WriteTracker::new(span).ok() } else { None };
-        let mut shadow = Self { copy: SparseCopy::new(reserved)?, tracker, length: memory.len() };
-        for range in pages::private(Span { length: memory.len(), ..span })? {
+        let reserved = reserved.max(memory.len());
+        let mut shadow =
+            Self { copy: SparseCopy::new(reserved)?, tracking: None, length: memory.len() };
+        let span = Span { base: memory.as_ptr() as usize, length: memory.len() };
+        for range in pages::private(span)? {
             shadow.copy.store(memory, range);
+        }
+        if track {
+            // After the pages were listed: those that are only tracked would look private.
+            let writes = WriteTracker::new(Span { length: reserved, ..span }, memory.len()).ok();
+            shadow.tracking = writes.map(|writes| Tracking { writes, heat: BTreeMap::new(), updates: 0 });
         }
         Ok(shadow)
     }
 
     /// Makes the copy equal to `memory` again.
     pub(crate) fn update(&mut self, memory: &[u8]) -> io::Result<()> {
-        self.length = memory.len();
-        match &self.tracker {
-            Some(tracker) => {
-                for range in tracker.take(memory.len())? {
-                    self.copy.store(memory, range);
-                }
+        let span = Span { base: memory.as_ptr() as usize, length: memory.len() };
+        let Some(tracking) = &mut self.tracking else {
+            for range in pages::private(span)? {
+                self.copy.store_changed(memory, range);
             }
-            None => {
-                let span = Span { base: memory.as_ptr() as usize, length: memory.len() };
-                for range in pages::private(span)? {
-                    self.copy.store_changed(memory, range);
-                }
+            self.length = memory.len();
+            return Ok(());
+        };
+        tracking.update(&mut self.copy, memory, self.length)?;
+        if memory.len() > self.length {
+            // What the memory grew by isn't tracked yet.
+            let grown = Span { base: span.base + self.length, length: memory.len() - self.length };
+            for range in pages::private(grown)? {
+                self.copy.store(memory, range.start + self.length..range.end + self.length);
             }
+            tracking.writes.protect(self.length..memory.len())?;
         }
+        self.length = memory.len();
         Ok(())
     }
 
@@ -74,11 +102,43 @@ impl Shadow {
     }
 }
 
+impl Tracking {
+    /// Stores what was written among the first `length` bytes, and tracks it again unless it is hot.
+    fn update(&mut self, copy: &mut SparseCopy, memory: &[u8], length: usize) -> io::Result<()> {
+        self.updates += 1;
+        if self.updates == COOLING {
+            self.updates = 0;
+            self.heat.clear();
+        }
+        let mut cold: Option<Range<usize>> = None;
+        for range in self.writes.written(length)? {
+            for start in range.step_by(HOST_PAGE) {
+                let page = start..(start + HOST_PAGE).min(length);
+                let heat = self.heat.entry(start).or_default();
+                copy.store(memory, page.clone());
+                if *heat >= HEATING {
+                    continue;
+                }
+                *heat += 1;
+                match &mut cold {
+                    Some(run) if run.end == page.start => run.end = page.end,
+                    _ => {
+                        if let Some(run) = cold.replace(page) {
+                            self.writes.protect(run)?;
+                        }
+                    }
+                }
+            }
+        }
+        cold.map_or(Ok(()), |run| self.writes.protect(run))
+    }
+}
+
 /// Whether the kernel tracks writes here.
 pub(crate) fn tracking_works() -> bool {
     let probe = vec![0_u8; 2 * HOST_PAGE];
     let base = (probe.as_ptr() as usize).next_multiple_of(HOST_PAGE);
-    WriteTracker::new(Span { base, length: HOST_PAGE }).is_ok()
+    WriteTracker::new(Span { base, length: HOST_PAGE }, HOST_PAGE).is_ok()
 }
 
 /// Address space as large as a memory, of which only the stored pages are backed.

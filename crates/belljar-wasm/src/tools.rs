@@ -17,6 +17,10 @@ use crate::waiting;
 
 /// The largest frame that is looked at.
 const MAX_FRAME: u32 = 64 << 20;
+/// A call whose time the clock can't tell may take this long.
+const LONGEST: Duration = Duration::from_secs(86_400 * 365);
+/// How many started calls may be under way at once.
+const MAX_STARTED: usize = 250_000;
 /// Set in the numbers of calls that the host itself waits for, so that the guest's don't meet them.
 const HOST_ID: u64 = 1 << 63;
 
@@ -79,8 +83,10 @@ fn cell<'a>(call: &'a mut Call<'_>) -> wasmtime::Result<&'a mut RunningCell> {
 
 fn display(call: &mut Call<'_>, bundle: MimeBundle) -> wasmtime::Result<()> {
     let cell = cell(call)?;
-    let size: usize = bundle.0.values().map(|value| value.as_str().map_or_else(|| value.to_string().len(), str::len)).sum();
-    match cell.display_bytes_left.checked_sub(size as u64 + 64) {
+    // Each form costs its bookkeeping too: a bundle can have a million names for nothing.
+    let length = |value: &Value| value.as_str().map_or_else(|| value.to_string().len(), str::len);
+    let size: usize = bundle.0.iter().map(|(mime, value)| mime.len() + length(value) + 64).sum();
+    match cell.display_bytes_left.checked_sub(size as u64) {
         Some(left) => {
             cell.display_bytes_left = left;
             cell.host.event(Event::Display(bundle.clone()));
@@ -100,7 +106,8 @@ fn begin(call: &mut Call<'_>, id: u64, tool: ToolCall, bytes: usize) -> wasmtime
     let running = control.running().ok_or_else(|| Stop::violation("a tool call outside a cell"))?;
     let cell = cell(call)?;
     cell.calls.total += 1;
-    let deadline = Instant::now() + cell.limits.tool_time;
+    let now = Instant::now();
+    let deadline = now.checked_add(cell.limits.tool_time).unwrap_or(now + LONGEST);
     match cell.gate.admit(bytes) {
         Ok(()) => {
             let reply = control.clone();
@@ -126,6 +133,10 @@ fn call_and_wait(call: &mut Call<'_>, tool: ToolCall, bytes: usize) -> wasmtime:
 }
 
 fn start(call: &mut Call<'_>, id: u64, tool: ToolCall, bytes: usize) -> wasmtime::Result<()> {
+    let waiting = &cell(call)?.calls.waiting;
+    if waiting.len() >= MAX_STARTED || waiting.contains_key(&id) {
+        return Err(Stop::violation("too many tool calls at once, or two of one number"));
+    }
     let deadline = begin(call, id, tool, bytes)?;
     cell(call)?.calls.waiting.insert(id, deadline);
     Ok(())
@@ -141,20 +152,21 @@ fn wait(call: &mut Call<'_>, timeout: Option<f64>) -> wasmtime::Result<Vec<Start
         machine.clock.instant(at)
     });
     let cell = cell(call)?;
-    Ok(collect(&control, &mut cell.calls, cell.limits.tool_time, until))
+    Ok(collect(&control, cell, until))
 }
 
-/// Waits for the calls in `calls`; those whose time is over count as ended.
+/// Waits for the cell's started calls; those whose time is over count as ended.
 pub(crate) fn collect(
     control: &crate::control::Control,
-    calls: &mut StartedCalls,
-    tool_time: Duration,
+    cell: &mut RunningCell,
     until: Option<Instant>,
 ) -> Vec<StartedResult> {
+    let RunningCell { calls, gate, limits, .. } = cell;
     let deadline = calls.waiting.values().copied().chain(until).min();
     let mut results = Vec::new();
     for (id, result) in control.take_ended(deadline) {
         if calls.waiting.remove(&id).is_some() {
+            let result = result.and_then(|value| gate.admit_result(json_length(&value)).map(|()| value));
             results.push(StartedResult { id, outcome: result.into() });
         }
     }
@@ -162,10 +174,29 @@ pub(crate) fn collect(
     let late: Vec<u64> = calls.waiting.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
     for id in late {
         calls.waiting.remove(&id);
-        let failure: Result<Value, ToolFailure> = Err(too_slow("a tool", tool_time));
+        let failure: Result<Value, ToolFailure> = Err(too_slow("a tool", limits.tool_time));
         results.push(StartedResult { id, outcome: failure.into() });
     }
     results
+}
+
+/// The length of a value as JSON.
+fn json_length(value: &Value) -> usize {
+    struct Length(usize);
+    impl std::io::Write for Length {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut length = Length(0);
+    match serde_json::to_writer(&mut length, value) {
+        Ok(()) => length.0,
+        Err(_) => usize::MAX,
+    }
 }
 
 fn too_slow(name: &str, limit: Duration) -> ToolFailure {

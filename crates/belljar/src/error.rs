@@ -43,6 +43,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether what was asked for can't be had: a policy that can't be kept, a mount that isn't there.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Policy(_) | Self::ToolName { .. } | Self::Engine(EngineError::Mount { .. }))
+    }
+
     /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -39,7 +39,7 @@ mod session;
 mod tool;
 mod tool_threads;
 
-pub use belljar_engine::{Clock, Entropy, Event, MimeBundle, Mount, MountAccess, ToolFailure};
+pub use belljar_engine::{Clock, Entropy, Event, MimeBundle, Mount, MountAccess, State, ToolFailure};
 pub use belljar_runtime::{Quiet, Progress};
 pub use belljar_wasm::Tracking;
 pub use cell::{Request, RunningCell};

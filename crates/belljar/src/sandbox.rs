@@ -15,6 +15,7 @@ use crate::{Error, Outcome, Policy, Request, Session, Tool, default_cache_dir};
 #[derive(Clone)]
 pub struct Sandbox {
     engine: Arc<dyn Engine>,
+    wasm: WasmEngine,
     spec: Arc<GuestSpec>,
     tools: Arc<ToolTable>,
 }
@@ -46,6 +47,12 @@ impl Sandbox {
     pub fn session_blocking(&self) -> Result<Session, Error> {
         let guest = self.engine.boot(Arc::clone(&self.spec))?;
         Ok(Session::new(guest, Arc::clone(&self.tools)))
+    }
+
+    /// Whether the kernel finds the writes of a cell here. Elsewhere pages are compared, which costs each
+    /// cell a little more.
+    pub fn tracks_writes(&self) -> bool {
+        self.wasm.tracks_writes()
     }
 }
 
@@ -162,7 +169,7 @@ impl SandboxBuilder {
             WasmEngine::builder(runtime, cache).progress(progress).tracking(self.tracking).load()?;
         let spec = Arc::new(spec);
         engine.warm(&spec, self.warm);
-        Ok(Sandbox { engine: Arc::new(engine), spec, tools: Arc::new(tools) })
+        Ok(Sandbox { engine: Arc::new(engine.clone()), wasm: engine, spec, tools: Arc::new(tools) })
     }
 
     fn add_mount(mut self, host: PathBuf, guest: String, access: MountAccess) -> Self {

@@ -17,10 +17,7 @@ impl FileSystem {
                     return Err(Errno::NoEntry);
                 };
                 let dir = self.mounts.get(*mount)?.dir()?;
-                Ok(host::metadata(
-                    &host::stat(dir, path, true)?,
-                    mount.device(),
-                ))
+                Ok(host::metadata(&host::stat(dir, path, true)?, mount.device()))
             }
             Node::Host { mount, .. } => {
                 let device = mount.device();
@@ -36,12 +33,7 @@ impl FileSystem {
     }
 
     /// Sets the times of what a handle is on.
-    pub fn set_times(
-        &mut self,
-        handle: Handle,
-        accessed: SetTime,
-        modified: SetTime,
-    ) -> Result<()> {
+    pub fn set_times(&mut self, handle: Handle, accessed: SetTime, modified: SetTime) -> Result<()> {
         let (accessed, modified) = self.times(accessed, modified)?;
         let file = self.handles.get(handle)?;
         match &file.node {
@@ -70,27 +62,23 @@ impl FileSystem {
     ) -> Result<()> {
         let (accessed, modified) = self.times(accessed, modified)?;
         match self.resolve(self.position(directory)?, path, last(follow))? {
-            Found::Directory { inode, .. }
-            | Found::Entry {
-                inode: Some(inode), ..
-            } => self.set_memory_times(inode, accessed, modified),
+            Found::Directory { inode, .. } | Found::Entry { inode: Some(inode), .. } => {
+                self.set_memory_times(inode, accessed, modified)
+            }
             Found::Entry { inode: None, .. } => Err(Errno::NoEntry),
-            Found::Host {
-                mount, path, slash, ..
-            } => self.set_host_times(mount, &path, follow || slash, accessed, modified),
+            Found::Host { mount, path, slash, .. } => {
+                self.set_host_times(mount, &path, follow || slash, accessed, modified)
+            }
         }
     }
 
     pub(super) fn stat_from(&self, start: Position, path: &str, follow: bool) -> Result<Metadata> {
         match self.resolve(start, path, last(follow))? {
-            Found::Directory { inode, .. }
-            | Found::Entry {
-                inode: Some(inode), ..
-            } => Ok(self.tree.inode(inode)?.metadata(inode)),
+            Found::Directory { inode, .. } | Found::Entry { inode: Some(inode), .. } => {
+                Ok(self.tree.inode(inode)?.metadata(inode))
+            }
             Found::Entry { inode: None, .. } => Err(Errno::NoEntry),
-            Found::Host {
-                mount, path, slash, ..
-            } => {
+            Found::Host { mount, path, slash, .. } => {
                 let dir = self.mounts.get(mount)?.dir()?;
                 let found = host::stat(dir, &path, follow || slash)?;
                 if slash && !found.is_dir() {
@@ -132,21 +120,12 @@ impl FileSystem {
             return host::set_symlink_times(dir, path, accessed, modified);
         }
         // Not by path: that would open a FIFO and wait.
-        let how = HostOpen {
-            read: true,
-            write: false,
-            create: Create::Never,
-            follow: true,
-        };
+        let how = HostOpen { read: true, write: false, create: Create::Never, follow: true };
         let (file, _) = host::open(dir, path, how)?;
         host::set_times(&file, accessed, modified)
     }
 
-    fn times(
-        &self,
-        accessed: SetTime,
-        modified: SetTime,
-    ) -> Result<(Option<Timestamp>, Option<Timestamp>)> {
+    fn times(&self, accessed: SetTime, modified: SetTime) -> Result<(Option<Timestamp>, Option<Timestamp>)> {
         let time = |time: SetTime| match time.resolve(self.clock) {
             Some(time) if time.nanoseconds > 999_999_999 => Err(Errno::Invalid),
             time => Ok(time),

@@ -54,9 +54,7 @@ impl FileSystem {
     pub fn sync(&mut self, handle: Handle) -> Result<()> {
         let file = self.handles.get(handle)?;
         match file.node {
-            Node::Host { .. } if file.access.write => {
-                Ok(self.descriptor(handle)?.file.sync_all()?)
-            }
+            Node::Host { .. } if file.access.write => Ok(self.descriptor(handle)?.file.sync_all()?),
             _ => Ok(()),
         }
     }
@@ -68,12 +66,7 @@ impl FileSystem {
         }
     }
 
-    pub(super) fn read_from(
-        &self,
-        file: &OpenFile,
-        offset: u64,
-        buffer: &mut [u8],
-    ) -> Result<usize> {
+    pub(super) fn read_from(&self, file: &OpenFile, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         match &file.node {
             Node::Memory { inode, .. } => Ok(self.tree.content(*inode)?.read(offset, buffer)),
             Node::Host { .. } => Ok(host_file(file)?.read_at(buffer, offset)?),
@@ -92,8 +85,7 @@ impl FileSystem {
             .filter(|end| *end <= OFFSET_LIMIT)
             .ok_or(Errno::TooLarge)?;
         if let Node::Memory { inode, .. } = &file.node {
-            self.tree
-                .write(*inode, offset, data, self.clock, &mut self.ledger)?;
+            self.tree.write(*inode, offset, data, self.clock, &mut self.ledger)?;
             return Ok(data.len());
         }
         let host = host_file(file)?;
@@ -114,9 +106,7 @@ impl FileSystem {
 
     pub(super) fn resize(&mut self, file: &OpenFile, size: u64) -> Result<()> {
         if let Node::Memory { inode, .. } = &file.node {
-            return self
-                .tree
-                .set_size(*inode, size, self.clock, &mut self.ledger);
+            return self.tree.set_size(*inode, size, self.clock, &mut self.ledger);
         }
         let host = host_file(file)?;
         let old = host.metadata()?.len();
@@ -128,13 +118,7 @@ impl FileSystem {
         Ok(())
     }
 
-    fn write_recorded(
-        &mut self,
-        handle: Handle,
-        file: &OpenFile,
-        offset: u64,
-        data: &[u8],
-    ) -> Result<usize> {
+    fn write_recorded(&mut self, handle: Handle, file: &OpenFile, offset: u64, data: &[u8]) -> Result<usize> {
         let written = self.write_to(file, offset, data)?;
         if written > 0 {
             self.record_handle_write(handle, file)?;
@@ -156,8 +140,5 @@ impl FileSystem {
 }
 
 fn host_file(file: &OpenFile) -> Result<&cap_std::fs::File> {
-    file.node
-        .descriptor()
-        .map(|descriptor| &descriptor.file)
-        .ok_or(Errno::Io)
+    file.node.descriptor().map(|descriptor| &descriptor.file).ok_or(Errno::Io)
 }

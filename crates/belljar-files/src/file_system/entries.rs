@@ -72,9 +72,7 @@ impl FileSystem {
         let mut is_directory = false;
         match &old {
             Found::Entry { inode: None, .. } => return Err(Errno::NoEntry),
-            Found::Host {
-                mount, path, slash, ..
-            } => {
+            Found::Host { mount, path, slash, .. } => {
                 let dir = self.mounts.get(*mount)?.dir()?;
                 is_directory = host::stat(dir, path, follow || *slash)?.is_dir();
                 if *slash && !is_directory {
@@ -86,41 +84,21 @@ impl FileSystem {
         let new = self.resolve_vacant(self.position(new_directory)?, new_path)?;
         match (old, new) {
             (Found::Directory { .. }, Vacant::Memory { .. }) => Err(Errno::NotPermitted),
-            (
-                Found::Entry {
-                    inode: Some(inode), ..
-                },
-                Vacant::Memory { directory, name },
-            ) => {
-                self.tree
-                    .link(directory, &name, inode, self.clock, &mut self.ledger)?;
+            (Found::Entry { inode: Some(inode), .. }, Vacant::Memory { directory, name }) => {
+                self.tree.link(directory, &name, inode, self.clock, &mut self.ledger)?;
                 self.record_created_in_memory(directory, &name);
                 Ok(())
             }
-            (
-                Found::Host {
-                    mount, path: old, ..
-                },
-                Vacant::Host {
-                    mount: new_mount,
-                    path: new,
-                },
-            ) if mount == new_mount => {
+            (Found::Host { mount, path: old, .. }, Vacant::Host { mount: new_mount, path: new })
+                if mount == new_mount =>
+            {
                 let mount = self.mounts.get(mount)?;
                 let dir = mount.writable_dir()?;
                 if is_directory {
                     let is_taken = host::stat(dir, &new, false).is_ok();
-                    return Err(if is_taken {
-                        Errno::Exist
-                    } else {
-                        Errno::NotPermitted
-                    });
+                    return Err(if is_taken { Errno::Exist } else { Errno::NotPermitted });
                 }
-                let old = if follow {
-                    host::canonicalise(dir, &old)?
-                } else {
-                    old
-                };
+                let old = if follow { host::canonicalise(dir, &old)? } else { old };
                 dir.hard_link(&old, dir, &new)?;
                 self.changes.created(mount.guest_path_of(&new));
                 Ok(())
@@ -134,15 +112,11 @@ impl FileSystem {
         match self.resolve(self.position(directory)?, path, Last::NoFollow)? {
             Found::Directory { .. } => Err(Errno::Invalid),
             Found::Entry { inode: None, .. } => Err(Errno::NoEntry),
-            Found::Entry {
-                inode: Some(inode), ..
-            } => match &self.tree.inode(inode)?.kind {
+            Found::Entry { inode: Some(inode), .. } => match &self.tree.inode(inode)?.kind {
                 Kind::Symlink(target) => Ok(target.to_string()),
                 Kind::Regular(_) | Kind::Directory(_) => Err(Errno::Invalid),
             },
-            Found::Host {
-                mount, path, slash, ..
-            } => {
+            Found::Host { mount, path, slash, .. } => {
                 let dir = self.mounts.get(mount)?.dir()?;
                 if slash {
                     // What a slash follows is a directory, or nothing.
@@ -153,10 +127,7 @@ impl FileSystem {
                     return Err(Errno::Invalid);
                 }
                 let target = dir.read_link(&path)?;
-                target
-                    .into_os_string()
-                    .into_string()
-                    .map_err(|_| Errno::IllegalByteSequence)
+                target.into_os_string().into_string().map_err(|_| Errno::IllegalByteSequence)
             }
         }
     }
@@ -193,34 +164,19 @@ impl FileSystem {
             Found::Directory { .. } | Found::Entry { inode: Some(_), .. } => Err(Errno::Exist),
             // Only a directory can have a slash after its name.
             Found::Entry { slash: true, .. } if !is_directory => Err(Errno::NoEntry),
-            Found::Host {
-                mount,
-                path,
-                slash: true,
-                ..
-            } if !is_directory => {
+            Found::Host { mount, path, slash: true, .. } if !is_directory => {
                 host::stat(self.mounts.get(mount)?.dir()?, &path, false)?;
                 Err(Errno::Exist)
             }
             // A removed directory that a handle still holds takes no new names.
-            Found::Entry { directory, .. } if self.tree.inode(directory)?.links == 0 => {
-                Err(Errno::NoEntry)
-            }
-            Found::Entry {
-                directory, name, ..
-            } => Ok(Vacant::Memory { directory, name }),
+            Found::Entry { directory, .. } if self.tree.inode(directory)?.links == 0 => Err(Errno::NoEntry),
+            Found::Entry { directory, name, .. } => Ok(Vacant::Memory { directory, name }),
             Found::Host { mount, path, .. } => Ok(Vacant::Host { mount, path }),
         }
     }
 }
 
 enum Vacant {
-    Memory {
-        directory: crate::tree::InodeId,
-        name: Arc<str>,
-    },
-    Host {
-        mount: crate::mount::MountId,
-        path: String,
-    },
+    Memory { directory: crate::tree::InodeId, name: Arc<str> },
+    Host { mount: crate::mount::MountId, path: String },
 }

@@ -14,20 +14,12 @@ use crate::{Access, Errno, Handle, HandleAccess, OpenOptions, Result, host};
 impl FileSystem {
     /// Opens the root directory.
     pub fn root(&mut self) -> Result<Handle> {
-        let file = open_directory(Node::Memory {
-            inode: Tree::ROOT,
-            name: None,
-        });
+        let file = open_directory(Node::Memory { inode: Tree::ROOT, name: None });
         self.handles.insert(file)
     }
 
     /// Opens a path relative to a directory.
-    pub fn open_at(
-        &mut self,
-        directory: Handle,
-        path: &str,
-        options: OpenOptions,
-    ) -> Result<Handle> {
+    pub fn open_at(&mut self, directory: Handle, path: &str, options: OpenOptions) -> Result<Handle> {
         let start = self.position(directory)?;
         self.handles.check_room()?;
         let file = self.open(start, path, options)?;
@@ -39,11 +31,9 @@ impl FileSystem {
         let file = self.handles.remove(handle)?;
         match file.node {
             Node::Memory { inode, .. } => self.reap(inode),
-            Node::Host {
-                place: HostPlace::Unlinked(number),
-                descriptor: Some(descriptor),
-                ..
-            } => self.release_unlinked(number, &descriptor),
+            Node::Host { place: HostPlace::Unlinked(number), descriptor: Some(descriptor), .. } => {
+                self.release_unlinked(number, &descriptor)
+            }
             Node::Host { .. } => {}
         }
         Ok(())
@@ -54,12 +44,7 @@ impl FileSystem {
         Ok(self.handles.get(handle)?.access)
     }
 
-    pub(super) fn open(
-        &mut self,
-        start: Position,
-        path: &str,
-        options: OpenOptions,
-    ) -> Result<OpenFile> {
+    pub(super) fn open(&mut self, start: Position, path: &str, options: OpenOptions) -> Result<OpenFile> {
         if (options.truncate && !options.write) || (options.create && options.directory) {
             return Err(Errno::Invalid);
         }
@@ -73,45 +58,24 @@ impl FileSystem {
                 _ => return Err(Errno::IsDirectory),
             }
         }
-        let last = if options.follow_symlinks && !exclusive {
-            Last::Follow
-        } else {
-            Last::NoFollow
-        };
+        let last = if options.follow_symlinks && !exclusive { Last::Follow } else { Last::NoFollow };
         match self.resolve(start, path, last)? {
-            Found::Entry { slash: true, .. } | Found::Host { slash: true, .. }
-                if options.create =>
-            {
+            Found::Entry { slash: true, .. } | Found::Host { slash: true, .. } if options.create => {
                 Err(Errno::IsDirectory)
             }
-            Found::Entry {
-                directory,
-                name,
-                inode: Some(inode),
-                ..
-            } => self.open_memory(inode, Some((directory, name)), options),
+            Found::Entry { directory, name, inode: Some(inode), .. } => {
+                self.open_memory(inode, Some((directory, name)), options)
+            }
             Found::Directory { inode, .. } => self.open_memory(inode, None, options),
-            Found::Entry {
-                directory,
-                name,
-                inode: None,
-                ..
-            } => self.create_memory(directory, name, options),
-            Found::Host {
-                mount, path, slash, ..
-            } => self.open_host(mount, path, slash, options),
+            Found::Entry { directory, name, inode: None, .. } => self.create_memory(directory, name, options),
+            Found::Host { mount, path, slash, .. } => self.open_host(mount, path, slash, options),
         }
     }
 
     /// The host file of an open handle, opened again if need be.
     pub(super) fn descriptor(&mut self, handle: Handle) -> Result<Arc<Descriptor>> {
         let file = self.handles.get(handle)?;
-        let Node::Host {
-            mount,
-            place,
-            descriptor,
-        } = &file.node
-        else {
+        let Node::Host { mount, place, descriptor } = &file.node else {
             return Err(Errno::BadDescriptor);
         };
         if let Some(descriptor) = descriptor.clone() {
@@ -222,9 +186,7 @@ impl FileSystem {
                     .inspect_err(|_| self.ledger.credit(Account::Mounts, 0, 1))?
             }
             // A link where a directory is asked for; but a loop on the way is a loop.
-            Err(Errno::Loop)
-                if options.directory && !how.follow && host::stat(dir, &path, false).is_ok() =>
-            {
+            Err(Errno::Loop) if options.directory && !how.follow && host::stat(dir, &path, false).is_ok() => {
                 return Err(Errno::NotDirectory);
             }
             opened => opened?,
@@ -255,10 +217,7 @@ impl FileSystem {
         }
         let descriptor = Descriptor::new(opened, &metadata);
         self.handles.touch(&descriptor);
-        Ok(open_file(
-            host_node(mount, &path, Some(descriptor)),
-            options,
-        ))
+        Ok(open_file(host_node(mount, &path, Some(descriptor)), options))
     }
 }
 
@@ -278,33 +237,17 @@ fn create_on_host(
 }
 
 fn host_node(mount: MountId, path: &str, descriptor: Option<Arc<Descriptor>>) -> Node {
-    Node::Host {
-        mount,
-        place: HostPlace::Path(path.into()),
-        descriptor,
-    }
+    Node::Host { mount, place: HostPlace::Path(path.into()), descriptor }
 }
 
 fn open_file(node: Node, options: OpenOptions) -> OpenFile {
     OpenFile {
-        access: HandleAccess {
-            read: options.read,
-            write: options.write,
-            directory: false,
-        },
+        access: HandleAccess { read: options.read, write: options.write, directory: false },
         node,
         recorded: 0,
     }
 }
 
 fn open_directory(node: Node) -> OpenFile {
-    OpenFile {
-        access: HandleAccess {
-            read: true,
-            write: false,
-            directory: true,
-        },
-        node,
-        recorded: 0,
-    }
+    OpenFile { access: HandleAccess { read: true, write: false, directory: true }, node, recorded: 0 }
 }

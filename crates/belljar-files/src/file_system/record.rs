@@ -35,19 +35,10 @@ impl FileSystem {
     /// Notes that an open file was written. One without a name isn't anybody's change.
     pub(super) fn record_write(&mut self, file: &OpenFile) {
         let path = match &file.node {
-            Node::Memory {
-                name: Some((directory, name)),
-                ..
-            } => self.tree.path_of(*directory, name),
-            Node::Host {
-                mount,
-                place: HostPlace::Path(path),
-                ..
-            } => self
-                .mounts
-                .get(*mount)
-                .ok()
-                .map(|mount| mount.guest_path_of(path)),
+            Node::Memory { name: Some((directory, name)), .. } => self.tree.path_of(*directory, name),
+            Node::Host { mount, place: HostPlace::Path(path), .. } => {
+                self.mounts.get(*mount).ok().map(|mount| mount.guest_path_of(path))
+            }
             _ => return,
         };
         match path {
@@ -63,17 +54,9 @@ impl FileSystem {
     }
 
     /// Notes that a directory in a mount has moved to `path`, with all files in it.
-    pub(super) fn record_moved_on_host(
-        &mut self,
-        mount: MountId,
-        path: &str,
-        old: &str,
-        new: &str,
-    ) {
-        let files = self
-            .mounts
-            .get(mount)
-            .and_then(|mount| host::files_below(mount.dir()?, path, MOVED_LIMIT));
+    pub(super) fn record_moved_on_host(&mut self, mount: MountId, path: &str, old: &str, new: &str) {
+        let files =
+            self.mounts.get(mount).and_then(|mount| host::files_below(mount.dir()?, path, MOVED_LIMIT));
         self.record_moved(files, old, new);
     }
 

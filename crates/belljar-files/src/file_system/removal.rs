@@ -20,12 +20,7 @@ impl FileSystem {
         match found {
             Found::Directory { .. } => Err(Errno::IsDirectory),
             Found::Entry { inode: None, .. } => Err(Errno::NoEntry),
-            Found::Entry {
-                directory,
-                name,
-                inode: Some(inode),
-                slash,
-            } => {
+            Found::Entry { directory, name, inode: Some(inode), slash } => {
                 match self.tree.inode(inode)?.kind {
                     Kind::Directory(_) => return Err(Errno::IsDirectory),
                     Kind::Regular(_) | Kind::Symlink(_) if slash => {
@@ -33,16 +28,13 @@ impl FileSystem {
                     }
                     Kind::Regular(_) | Kind::Symlink(_) => {}
                 }
-                self.tree
-                    .remove(directory, &name, self.clock, &mut self.ledger)?;
+                self.tree.remove(directory, &name, self.clock, &mut self.ledger)?;
                 self.record_deleted_in_memory(directory, &name);
                 self.forget_name(directory, &name);
                 self.reap(inode);
                 Ok(())
             }
-            Found::Host {
-                mount, path, slash, ..
-            } => self.unlink_host(mount, &path, slash),
+            Found::Host { mount, path, slash, .. } => self.unlink_host(mount, &path, slash),
         }
     }
 
@@ -58,12 +50,7 @@ impl FileSystem {
         match found {
             Found::Directory { .. } => Err(Errno::Busy),
             Found::Entry { inode: None, .. } => Err(Errno::NoEntry),
-            Found::Entry {
-                directory,
-                name,
-                inode: Some(inode),
-                ..
-            } => {
+            Found::Entry { directory, name, inode: Some(inode), .. } => {
                 let removed = self.tree.directory(inode)?;
                 if removed.mount.is_some() {
                     return Err(Errno::Busy);
@@ -71,8 +58,7 @@ impl FileSystem {
                 if !removed.entries.is_empty() {
                     return Err(Errno::NotEmpty);
                 }
-                self.tree
-                    .remove(directory, &name, self.clock, &mut self.ledger)?;
+                self.tree.remove(directory, &name, self.clock, &mut self.ledger)?;
                 self.reap(inode);
                 Ok(())
             }
@@ -101,13 +87,11 @@ impl FileSystem {
     /// Handles that were opened by this name have none any more.
     pub(super) fn forget_name(&mut self, directory: InodeId, name: &str) {
         self.handles.update(|node| match node {
-            Node::Memory {
-                inode,
-                name: Some((in_directory, known)),
-            } if *in_directory == directory && **known == *name => Some(Node::Memory {
-                inode: *inode,
-                name: None,
-            }),
+            Node::Memory { inode, name: Some((in_directory, known)) }
+                if *in_directory == directory && **known == *name =>
+            {
+                Some(Node::Memory { inode: *inode, name: None })
+            }
             _ => None,
         });
     }
@@ -160,20 +144,13 @@ impl FileSystem {
         self.next_unlinked = self.next_unlinked.wrapping_add(1);
         let number = self.next_unlinked;
         self.handles.update(|node| match node {
-            Node::Host {
-                mount: on,
-                place: HostPlace::Path(known),
-                descriptor,
-            } if *on == mount
-                && (**known == *path
-                    || identity.is_some()
-                        && descriptor.as_ref().map(|open| open.identity) == identity) =>
+            Node::Host { mount: on, place: HostPlace::Path(known), descriptor }
+                if *on == mount
+                    && (**known == *path
+                        || identity.is_some()
+                            && descriptor.as_ref().map(|open| open.identity) == identity) =>
             {
-                Some(Node::Host {
-                    mount,
-                    place: HostPlace::Unlinked(number),
-                    descriptor: descriptor.clone(),
-                })
+                Some(Node::Host { mount, place: HostPlace::Unlinked(number), descriptor: descriptor.clone() })
             }
             _ => None,
         });

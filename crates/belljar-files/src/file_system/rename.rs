@@ -25,18 +25,8 @@ impl FileSystem {
         match (old, new) {
             (Found::Entry { inode: None, .. }, _) => Err(Errno::NoEntry),
             (
-                Found::Entry {
-                    directory,
-                    name,
-                    inode: Some(inode),
-                    slash,
-                },
-                Found::Entry {
-                    directory: new_directory,
-                    name: new_name,
-                    slash: new_slash,
-                    ..
-                },
+                Found::Entry { directory, name, inode: Some(inode), slash },
+                Found::Entry { directory: new_directory, name: new_name, slash: new_slash, .. },
             ) => {
                 let is_directory = self.tree.inode(inode)?.file_type() == FileType::Directory;
                 if (slash || new_slash) && !is_directory {
@@ -45,18 +35,8 @@ impl FileSystem {
                 self.rename_memory((directory, name), (new_directory, new_name), inode)
             }
             (
-                Found::Host {
-                    mount,
-                    path: old,
-                    slash: old_slash,
-                    ..
-                },
-                Found::Host {
-                    mount: new_mount,
-                    path: new,
-                    slash: new_slash,
-                    ..
-                },
+                Found::Host { mount, path: old, slash: old_slash, .. },
+                Found::Host { mount: new_mount, path: new, slash: new_slash, .. },
             ) if mount == new_mount => self.rename_host(mount, &old, &new, old_slash || new_slash),
             _ => Err(Errno::CrossDevice),
         }
@@ -79,12 +59,7 @@ impl FileSystem {
         }
         let is_directory = self.tree.inode(inode)?.file_type() == FileType::Directory;
         let old_path = self.tree.path_of(old.0, &old.1);
-        let orphan = self.tree.rename(
-            (old.0, &old.1),
-            (new.0, &new.1),
-            self.clock,
-            &mut self.ledger,
-        )?;
+        let orphan = self.tree.rename((old.0, &old.1), (new.0, &new.1), self.clock, &mut self.ledger)?;
         if replaced.is_some() && orphan.is_none() {
             // Two names of one file: nothing has moved.
             return Ok(());
@@ -145,13 +120,9 @@ impl FileSystem {
     /// Handles that were opened by the old name are now known by the new.
     fn follow_name(&mut self, old: &(InodeId, Arc<str>), new: &(InodeId, Arc<str>)) {
         self.handles.update(|node| match node {
-            Node::Memory {
-                inode,
-                name: Some(name),
-            } if name == old => Some(Node::Memory {
-                inode: *inode,
-                name: Some(new.clone()),
-            }),
+            Node::Memory { inode, name: Some(name) } if name == old => {
+                Some(Node::Memory { inode: *inode, name: Some(new.clone()) })
+            }
             _ => None,
         });
     }
@@ -159,11 +130,7 @@ impl FileSystem {
     /// Handles on what has moved in a mount, or on what is below it, are found at the new path.
     fn follow_path(&mut self, mount: MountId, old: &str, new: &str) {
         self.handles.update(|node| match node {
-            Node::Host {
-                mount: on,
-                place: HostPlace::Path(path),
-                descriptor,
-            } if *on == mount => {
+            Node::Host { mount: on, place: HostPlace::Path(path), descriptor } if *on == mount => {
                 let below = path.strip_prefix(old)?;
                 let path = match below.strip_prefix('/') {
                     Some(below) => join(new, below),

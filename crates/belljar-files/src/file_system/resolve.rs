@@ -57,12 +57,7 @@ pub(super) enum Found {
         slash: bool,
     },
     /// A path below a mount, which may or may not exist. Empty for the mount's own directory.
-    Host {
-        mount: MountId,
-        path: String,
-        slash: bool,
-        ending: Ending,
-    },
+    Host { mount: MountId, path: String, slash: bool, ending: Ending },
 }
 
 impl Found {
@@ -84,10 +79,7 @@ impl FileSystem {
         match &file.node {
             Node::Memory { inode, .. } => Ok(Position::Memory(*inode)),
             Node::Host { mount, place, .. } => match place {
-                HostPlace::Path(path) => Ok(Position::Host {
-                    mount: *mount,
-                    path: path.to_string(),
-                }),
+                HostPlace::Path(path) => Ok(Position::Host { mount: *mount, path: path.to_string() }),
                 HostPlace::Unlinked(_) => Err(Errno::NoEntry),
             },
         }
@@ -100,11 +92,7 @@ impl FileSystem {
         let mut at = 0;
         let mut links = 0;
         let mut ending = Ending::Root;
-        let mut position = if path.starts_with('/') {
-            Position::ROOT
-        } else {
-            start
-        };
+        let mut position = if path.starts_with('/') { Position::ROOT } else { start };
         while let Some(component) = next_component(&rest, at) {
             at = component.end;
             match component.name {
@@ -130,29 +118,15 @@ impl FileSystem {
                     }
                     *path = join(path, name);
                     if component.last {
-                        return Ok(Found::Host {
-                            mount,
-                            path: std::mem::take(path),
-                            slash,
-                            ending,
-                        });
+                        return Ok(Found::Host { mount, path: std::mem::take(path), slash, ending });
                     }
                     continue;
                 }
             };
             let entry = self.tree.lookup(directory, name)?;
-            let found = |inode| Found::Entry {
-                directory,
-                name: name.into(),
-                inode,
-                slash,
-            };
+            let found = |inode| Found::Entry { directory, name: name.into(), inode, slash };
             let Some(entry) = entry else {
-                return if component.last {
-                    Ok(found(None))
-                } else {
-                    Err(Errno::NoEntry)
-                };
+                return if component.last { Ok(found(None)) } else { Err(Errno::NoEntry) };
             };
             if component.last && last == Last::Entry {
                 return Ok(found(Some(entry.inode)));
@@ -160,10 +134,7 @@ impl FileSystem {
             match &self.tree.inode(entry.inode)?.kind {
                 Kind::Directory(below) => match below.mount {
                     Some(mount) => {
-                        position = Position::Host {
-                            mount,
-                            path: String::new(),
-                        };
+                        position = Position::Host { mount, path: String::new() };
                     }
                     None if component.last => return Ok(found(Some(entry.inode))),
                     None => position = Position::Memory(entry.inode),
@@ -192,12 +163,7 @@ impl FileSystem {
                 if last == Last::Entry {
                     self.real_host_directory(mount, &path)?;
                 }
-                Ok(Found::Host {
-                    mount,
-                    path,
-                    slash: true,
-                    ending,
-                })
+                Ok(Found::Host { mount, path, slash: true, ending })
             }
         }
     }

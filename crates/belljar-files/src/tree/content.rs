@@ -51,8 +51,7 @@ impl Content {
                 self.chunks.push_back(None);
             }
             if let Some(slot) = self.chunks.get_mut(index) {
-                slot.get_or_insert_default()
-                    .write(begin, &data[done..done + length]);
+                slot.get_or_insert_default().write(begin, &data[done..done + length]);
             }
             done += length;
         }
@@ -76,10 +75,7 @@ impl Content {
 
 /// The chunk that holds a byte and the byte's place in it. Offsets are below the quota, so they fit.
 fn position(offset: u64) -> (usize, usize) {
-    (
-        usize::try_from(offset / CHUNK as u64).unwrap_or(usize::MAX),
-        (offset % CHUNK as u64) as usize,
-    )
+    (usize::try_from(offset / CHUNK as u64).unwrap_or(usize::MAX), (offset % CHUNK as u64) as usize)
 }
 
 /// At most [`CHUNK`] bytes, shared with clones until one writes.

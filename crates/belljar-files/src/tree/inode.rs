@@ -59,22 +59,11 @@ impl Inode {
             Kind::Directory(_) => 2,
             Kind::Regular(_) | Kind::Symlink(_) => 1,
         };
-        Self {
-            kind,
-            links,
-            accessed: now,
-            modified: now,
-            changed: now,
-        }
+        Self { kind, links, accessed: now, modified: now, changed: now }
     }
 
     pub(crate) fn new_directory(parent: InodeId, name: &str, now: Timestamp) -> Self {
-        let directory = Directory {
-            entries: OrdMap::new(),
-            parent,
-            name: name.into(),
-            mount: None,
-        };
+        let directory = Directory { entries: OrdMap::new(), parent, name: name.into(), mount: None };
         Self::new(Kind::Directory(directory), now)
     }
 

@@ -58,12 +58,7 @@ impl Tree {
         Ok(replaced.map(|entry| entry.inode))
     }
 
-    fn check_replaceable(
-        &self,
-        old_directory: InodeId,
-        replaced: InodeId,
-        by_directory: bool,
-    ) -> Result<()> {
+    fn check_replaceable(&self, old_directory: InodeId, replaced: InodeId, by_directory: bool) -> Result<()> {
         let is_directory = self.inode(replaced)?.file_type() == FileType::Directory;
         if is_directory && self.is_within(old_directory, replaced)? {
             return Err(Errno::NotEmpty);

@@ -27,9 +27,7 @@ fn the_net_effect_in_memory_and_in_mounts() {
         files.write(written, 1, b"x").unwrap();
         files.unlink_at(root, &at("gone")).unwrap();
         files.write_file(&at("temporary"), b"replaces").unwrap();
-        files
-            .rename_at(root, &at("temporary"), root, &at("target"))
-            .unwrap();
+        files.rename_at(root, &at("temporary"), root, &at("target")).unwrap();
         files.rename_at(root, &at("d"), root, &at("e")).unwrap();
         files.symlink_at("kept", root, &at("link")).unwrap();
         files.open_at(root, &at("kept"), READ).unwrap();
@@ -85,9 +83,7 @@ fn emptying_a_file_changes_it() {
 fn a_flood_of_changes_is_cut_and_says_so() {
     let (mut files, root) = memory();
     for number in 0..10_100 {
-        files
-            .write_file(&format!("/workspace/{number}"), b"")
-            .unwrap();
+        files.write_file(&format!("/workspace/{number}"), b"").unwrap();
     }
     let changes = files.take_changes();
     assert_eq!(changes.created.len(), 10_000);

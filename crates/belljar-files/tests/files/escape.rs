@@ -20,19 +20,10 @@ fn dots_stop_at_the_guests_root() {
         "/../etc/passwd",
         "../../etc/passwd",
     ] {
-        assert_eq!(
-            files.open_at(root, path, READ),
-            Err(Errno::NoEntry),
-            "{path}"
-        );
+        assert_eq!(files.open_at(root, path, READ), Err(Errno::NoEntry), "{path}");
     }
     let directory = files.open_at(root, "mount/d", READ).unwrap();
-    for path in [
-        "../../inside",
-        "../../../inside",
-        "../d/../../inside",
-        "/inside",
-    ] {
+    for path in ["../../inside", "../../../inside", "../d/../../inside", "/inside"] {
         let file = files.open_at(directory, path, READ).unwrap();
         let mut buffer = [0; 6];
         files.read(file, 0, &mut buffer).unwrap();
@@ -54,20 +45,13 @@ fn links_in_a_mount_lead_nowhere_else() {
     symlink(format!("../{name}"), at("upwards-directory")).unwrap();
     symlink(format!("../{name}/new"), at("dangling")).unwrap();
     symlink("/proc/self/root", at("magic")).unwrap();
-    for path in [
-        "absolute",
-        "absolute-directory/passwd",
-        "upwards",
-        "upwards-directory/secret",
-        "magic/etc/passwd",
-    ] {
+    for path in
+        ["absolute", "absolute-directory/passwd", "upwards", "upwards-directory/secret", "magic/etc/passwd"]
+    {
         let path = format!("mount/{path}");
         for options in [READ, WRITE, OpenOptions::writing()] {
             let error = files.open_at(root, &path, options).unwrap_err();
-            assert!(
-                matches!(error, Errno::NotPermitted | Errno::Access),
-                "{path}: {error}"
-            );
+            assert!(matches!(error, Errno::NotPermitted | Errno::Access), "{path}: {error}");
         }
         assert_eq!(files.stat_at(root, &path, true), Err(Errno::NotPermitted));
         let times = files.set_times_at(root, &path, true, SetTime::Now, SetTime::Now);
@@ -84,26 +68,14 @@ fn links_in_a_mount_lead_nowhere_else() {
             assert!(files.unlink_at(root, &path).is_err());
         }
     }
-    assert_eq!(
-        files.open_at(root, "mount/dangling", OpenOptions::writing()),
-        Err(Errno::NotPermitted)
-    );
+    assert_eq!(files.open_at(root, "mount/dangling", OpenOptions::writing()), Err(Errno::NotPermitted));
     let stolen = files.link_at(root, "mount/upwards", true, root, "mount/stolen");
     assert_eq!(stolen, Err(Errno::NotPermitted));
-    assert_eq!(
-        files.read_link_at(root, "mount/absolute"),
-        Err(Errno::NotPermitted)
-    );
-    assert_eq!(
-        files.symlink_at("/etc/passwd", root, "mount/mine"),
-        Err(Errno::NotPermitted)
-    );
+    assert_eq!(files.read_link_at(root, "mount/absolute"), Err(Errno::NotPermitted));
+    assert_eq!(files.symlink_at("/etc/passwd", root, "mount/mine"), Err(Errno::NotPermitted));
     let left: Vec<_> = std::fs::read_dir(outside.path()).unwrap().collect();
     assert_eq!(left.len(), 1);
-    assert_eq!(
-        std::fs::read(outside.path().join("secret")).unwrap(),
-        b"secret"
-    );
+    assert_eq!(std::fs::read(outside.path().join("secret")).unwrap(), b"secret");
 }
 
 #[test]
@@ -113,23 +85,12 @@ fn links_within_a_mount_are_followed() {
     std::fs::write(host.path().join("a/f"), "found").unwrap();
     symlink("a/b", host.path().join("link")).unwrap();
     symlink("../link/../f", host.path().join("a/round")).unwrap();
-    for path in [
-        "mount/a/round",
-        "mount/link/../f",
-        "mount/link/../../../mount/a/f",
-    ] {
+    for path in ["mount/a/round", "mount/link/../f", "mount/link/../../../mount/a/f"] {
         assert_eq!(files.read_file(&format!("/{path}")).unwrap(), b"found");
     }
     assert_eq!(files.read_link_at(root, "mount/link").unwrap(), "a/b");
     assert_eq!(
-        files.open_at(
-            root,
-            "mount/link",
-            OpenOptions {
-                follow_symlinks: false,
-                ..READ
-            }
-        ),
+        files.open_at(root, "mount/link", OpenOptions { follow_symlinks: false, ..READ }),
         Err(Errno::Loop)
     );
     // A link in memory may lead into a mount.
@@ -147,10 +108,7 @@ fn special_files_neither_hang_nor_open() {
     let _socket = std::os::unix::net::UnixListener::bind(host.path().join("socket")).unwrap();
     let begin = Instant::now();
     for path in ["mount/fifo", "mount/socket"] {
-        let write_only = OpenOptions {
-            read: false,
-            ..WRITE
-        };
+        let write_only = OpenOptions { read: false, ..WRITE };
         for options in [READ, WRITE, write_only, OpenOptions::writing()] {
             assert_eq!(files.open_at(root, path, options), Err(Errno::NotSupported));
         }
@@ -162,11 +120,7 @@ fn special_files_neither_hang_nor_open() {
     assert!(begin.elapsed() < Duration::from_secs(2));
     let mount = files.open_at(root, "mount", READ).unwrap();
     let listed: Vec<_> = files.read_directory(mount).unwrap().collect();
-    assert!(
-        listed
-            .iter()
-            .all(|entry| entry.file_type == FileType::Other)
-    );
+    assert!(listed.iter().all(|entry| entry.file_type == FileType::Other));
     files.unlink_at(root, "mount/fifo").unwrap();
 }
 
@@ -194,9 +148,7 @@ fn a_directory_that_turns_into_a_link_leads_nowhere() {
                     assert_eq!(contents, b"public");
                 }
             }
-            let _ = files
-                .open_at(root, "mount/swap/new", WRITE)
-                .map(|file| files.close(file));
+            let _ = files.open_at(root, "mount/swap/new", WRITE).map(|file| files.close(file));
         }
         stop.store(true, Ordering::Relaxed);
     });

@@ -4,14 +4,8 @@ use belljar_files::{Access, Errno, FileSystem, Handle, OpenOptions, SetTime, Tim
 
 use crate::{READ, WRITE, memory, mounted};
 
-const SIZES: [u64; 6] = [
-    u64::MAX,
-    u64::MAX - 1,
-    i64::MAX as u64 + 1,
-    i64::MAX as u64,
-    i64::MAX as u64 - 1,
-    10 << 40,
-];
+const SIZES: [u64; 6] =
+    [u64::MAX, u64::MAX - 1, i64::MAX as u64 + 1, i64::MAX as u64, i64::MAX as u64 - 1, 10 << 40];
 
 fn refuses_hostile_offsets(files: &mut FileSystem, file: Handle) {
     files.write(file, 0, b"calm").unwrap();
@@ -86,10 +80,7 @@ fn hostile_paths_are_refused() {
     assert_eq!(files.open_at(root, "", READ), Err(Errno::NoEntry));
     assert_eq!(files.symlink_at("", root, "link"), Err(Errno::NoEntry));
     let long = "t".repeat(5000);
-    assert_eq!(
-        files.symlink_at(&long, root, "link"),
-        Err(Errno::NameTooLong)
-    );
+    assert_eq!(files.symlink_at(&long, root, "link"), Err(Errno::NameTooLong));
     assert_eq!(files.symlink_at("a\0", root, "link"), Err(Errno::Invalid));
 }
 
@@ -101,9 +92,7 @@ fn links_that_multiply_are_cut_short() {
     for number in 1..=60 {
         let previous = format!("/link{}", number - 1);
         let target = format!("{previous}/..{previous}");
-        files
-            .symlink_at(&target, root, &format!("link{number}"))
-            .unwrap();
+        files.symlink_at(&target, root, &format!("link{number}")).unwrap();
     }
     assert_eq!(files.stat_at(root, "link60", true), Err(Errno::Loop));
     assert!(files.stat_at(root, "link3", true).is_ok());
@@ -122,10 +111,7 @@ fn a_tree_deeper_than_any_path_works_and_ends() {
     let file = files.open_at(directory, "f", WRITE).unwrap();
     files.write(file, 0, b"deep").unwrap();
     files.rename_at(directory, "f", directory, "g").unwrap();
-    assert_eq!(
-        files.rename_at(directory, "/d", directory, "loop"),
-        Err(Errno::Invalid)
-    );
+    assert_eq!(files.rename_at(directory, "/d", directory, "loop"), Err(Errno::Invalid));
     files.rename_at(directory, "/d", directory, "/e").unwrap();
     assert!(files.take_changes().truncated);
 }
@@ -133,14 +119,8 @@ fn a_tree_deeper_than_any_path_works_and_ends() {
 #[test]
 fn contradictory_options_are_refused() {
     let (mut files, root) = memory();
-    let blind_truncation = OpenOptions {
-        truncate: true,
-        ..READ
-    };
-    let new_directory = OpenOptions {
-        directory: true,
-        ..WRITE
-    };
+    let blind_truncation = OpenOptions { truncate: true, ..READ };
+    let new_directory = OpenOptions { directory: true, ..WRITE };
     for options in [blind_truncation, new_directory] {
         assert_eq!(files.open_at(root, "f", options), Err(Errno::Invalid));
     }
@@ -151,14 +131,9 @@ fn any_time_can_be_set() {
     let (mut files, root, _host) = mounted(Access::ReadWrite);
     for path in ["mount/f", "f"] {
         let file = files.open_at(root, path, WRITE).unwrap();
-        files
-            .symlink_at("f", root, &format!("{path}-link"))
-            .unwrap();
+        files.symlink_at("f", root, &format!("{path}-link")).unwrap();
         for seconds in [i64::MIN, -1, 0, i64::MAX] {
-            let time = SetTime::At(Timestamp {
-                seconds,
-                nanoseconds: 999_999_999,
-            });
+            let time = SetTime::At(Timestamp { seconds, nanoseconds: 999_999_999 });
             let _ = files.set_times(file, time, time);
             let _ = files.set_times_at(root, path, true, time, time);
             let _ = files.set_times_at(root, &format!("{path}-link"), false, time, time);

@@ -1,9 +1,6 @@
 //! What a session's files promise, shown from outside.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "in a test, what fails should stop it where it fails"
-)]
+#![allow(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
 
 mod changes;
 mod escape;
@@ -28,11 +25,7 @@ const READ: OpenOptions = OpenOptions {
     follow_symlinks: true,
 };
 
-const WRITE: OpenOptions = OpenOptions {
-    write: true,
-    create: true,
-    ..READ
-};
+const WRITE: OpenOptions = OpenOptions { write: true, create: true, ..READ };
 
 /// A file system with `/workspace`, and its root handle.
 fn memory() -> (FileSystem, Handle) {
@@ -46,9 +39,7 @@ fn memory() -> (FileSystem, Handle) {
 fn mounted(access: Access) -> (FileSystem, Handle, TempDir) {
     let host = scratch();
     let mut files = FileSystem::new(Quota::default());
-    files
-        .mount_directory("/mount", open_host(&host), access)
-        .unwrap();
+    files.mount_directory("/mount", open_host(&host), access).unwrap();
     let root = files.root().unwrap();
     (files, root, host)
 }

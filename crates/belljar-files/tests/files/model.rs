@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
-use belljar_files::{
-    Access, Changes, Dir, Errno, FileSystem, FileType, Handle, OpenOptions, Quota,
-};
+use belljar_files::{Access, Changes, Dir, Errno, FileSystem, FileType, Handle, OpenOptions, Quota};
 use proptest::prelude::*;
 use rustix::fs::{AtFlags, Mode, OFlags};
 
@@ -40,7 +38,8 @@ enum Operation {
 type Start = Option<usize>;
 
 fn path() -> impl Strategy<Value = String> {
-    let component = prop_oneof![6 => Just("a"), 4 => Just("b"), 2 => Just("c"), 1 => Just("."), 1 => Just("..")];
+    let component =
+        prop_oneof![6 => Just("a"), 4 => Just("b"), 2 => Just("c"), 1 => Just("."), 1 => Just("..")];
     (prop::collection::vec(component, 1..4), 0..12_u8).prop_map(|(components, extra)| {
         let path = components.join("/");
         match extra {
@@ -146,18 +145,10 @@ impl Ours {
         let mut files = files;
         files.make_directories(base_path).unwrap();
         let root = files.root().unwrap();
-        let base = files
-            .open_at(root, base_path, OpenOptions::reading())
-            .unwrap();
+        let base = files.open_at(root, base_path, OpenOptions::reading()).unwrap();
         files.take_changes();
         let top = base_path[..2].to_owned();
-        Self {
-            files,
-            base,
-            top,
-            base_path: base_path.to_owned(),
-            slots: [None; SLOTS],
-        }
+        Self { files, base, top, base_path: base_path.to_owned(), slots: [None; SLOTS] }
     }
 
     fn start(&self, start: Start) -> Option<Handle> {
@@ -169,10 +160,7 @@ impl Ours {
         let mut found = BTreeMap::new();
         let mut pending = vec![self.top.clone()];
         while let Some(path) = pending.pop() {
-            let directory = self
-                .files
-                .open_at(self.base, &path, OpenOptions::reading())
-                .unwrap();
+            let directory = self.files.open_at(self.base, &path, OpenOptions::reading()).unwrap();
             for entry in self.files.read_directory(directory).unwrap() {
                 let path = format!("{path}/{}", entry.name);
                 let links = self.files.stat_at(self.base, &path, false).unwrap().links;
@@ -207,10 +195,7 @@ impl Ours {
         let mut directories = Vec::new();
         let mut pending = vec![self.top.clone()];
         while let Some(path) = pending.pop() {
-            let directory = self
-                .files
-                .open_at(self.base, &path, OpenOptions::reading())
-                .unwrap();
+            let directory = self.files.open_at(self.base, &path, OpenOptions::reading()).unwrap();
             for entry in self.files.read_directory(directory).unwrap() {
                 let path = format!("{path}/{}", entry.name);
                 if entry.file_type == FileType::Directory {
@@ -385,11 +370,7 @@ impl Side for Linux {
             Do::SetSize(at, size) => rustix::fs::ftruncate(some!(slot(at)), *size)?,
             Do::Stat(at) => return Ok(host_stat(rustix::fs::fstat(some!(slot(at)))?)),
             Do::StatAt(start, path, follow) => {
-                let flags = if *follow {
-                    AtFlags::empty()
-                } else {
-                    AtFlags::SYMLINK_NOFOLLOW
-                };
+                let flags = if *follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
                 let stat = rustix::fs::statat(some!(self.start(*start)), path, flags)?;
                 return Ok(host_stat(stat));
             }
@@ -407,11 +388,7 @@ impl Side for Linux {
                 rustix::fs::renameat(some!(self.start(*from)), old, some!(self.start(*to)), new)?;
             }
             Do::Link(from, old, follow, to, new) => {
-                let flags = if *follow {
-                    AtFlags::SYMLINK_FOLLOW
-                } else {
-                    AtFlags::empty()
-                };
+                let flags = if *follow { AtFlags::SYMLINK_FOLLOW } else { AtFlags::empty() };
                 let (from, to) = (some!(self.start(*from)), some!(self.start(*to)));
                 rustix::fs::linkat(from, old, to, new, flags)?;
             }
@@ -499,9 +476,7 @@ fn agree(operation: &Operation, answer: &Answer, expected: &Answer) -> bool {
             Failed(Errno::NotDirectory | Errno::Loop),
             Failed(Errno::IsDirectory),
         ) => options.create,
-        (Operation::Stat(_), Failed(Errno::NoEntry), Answer::Stat(FileType::Directory, 0, 0)) => {
-            true
-        }
+        (Operation::Stat(_), Failed(Errno::NoEntry), Answer::Stat(FileType::Directory, 0, 0)) => true,
         _ => false,
     };
     excused || answer == expected
@@ -512,16 +487,8 @@ fn check_changes(
     before: &BTreeMap<String, (Vec<u8>, u64)>,
     after: &BTreeMap<String, (Vec<u8>, u64)>,
 ) -> Result<(), TestCaseError> {
-    let created: Vec<_> = after
-        .keys()
-        .filter(|path| !before.contains_key(*path))
-        .cloned()
-        .collect();
-    let deleted: Vec<_> = before
-        .keys()
-        .filter(|path| !after.contains_key(*path))
-        .cloned()
-        .collect();
+    let created: Vec<_> = after.keys().filter(|path| !before.contains_key(*path)).cloned().collect();
+    let deleted: Vec<_> = before.keys().filter(|path| !after.contains_key(*path)).cloned().collect();
     prop_assert_eq!(&changes.created, &created);
     prop_assert_eq!(&changes.deleted, &deleted);
     for (path, (contents, links)) in after {

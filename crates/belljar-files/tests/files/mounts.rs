@@ -15,29 +15,17 @@ fn a_read_only_mount_can_be_read_and_nothing_else() {
 
     let refused = Err(Errno::ReadOnly);
     for options in [WRITE, OpenOptions::writing()] {
-        assert_eq!(
-            files.open_at(root, "mount/f", options),
-            Err(Errno::ReadOnly)
-        );
-        assert_eq!(
-            files.open_at(root, "mount/new", options),
-            Err(Errno::ReadOnly)
-        );
+        assert_eq!(files.open_at(root, "mount/f", options), Err(Errno::ReadOnly));
+        assert_eq!(files.open_at(root, "mount/new", options), Err(Errno::ReadOnly));
     }
     assert_eq!(files.make_directory_at(root, "mount/new"), refused);
     assert_eq!(files.remove_directory_at(root, "mount/d"), refused);
     assert_eq!(files.unlink_at(root, "mount/f"), refused);
     assert_eq!(files.rename_at(root, "mount/f", root, "mount/g"), refused);
     assert_eq!(files.symlink_at("f", root, "mount/l"), refused);
-    assert_eq!(
-        files.link_at(root, "mount/f", true, root, "mount/g"),
-        refused
-    );
+    assert_eq!(files.link_at(root, "mount/f", true, root, "mount/g"), refused);
     let (now, keep) = (SetTime::Now, SetTime::Keep);
-    assert_eq!(
-        files.set_times_at(root, "mount/f", true, now, keep),
-        refused
-    );
+    assert_eq!(files.set_times_at(root, "mount/f", true, now, keep), refused);
     let file = files.open_at(root, "mount/f", READ).unwrap();
     assert_eq!(files.set_times(file, now, keep), refused);
     assert_eq!(files.write(file, 0, b"x"), Err(Errno::BadDescriptor));
@@ -58,13 +46,8 @@ fn a_read_write_mount_is_the_hosts_directory() {
     let file = files.open_at(root, "mount/a/b/f", WRITE).unwrap();
     files.append(file, b"!").unwrap();
     files.sync(file).unwrap();
-    let time = Timestamp {
-        seconds: 12345,
-        nanoseconds: 0,
-    };
-    files
-        .set_times(file, SetTime::Keep, SetTime::At(time))
-        .unwrap();
+    let time = Timestamp { seconds: 12345, nanoseconds: 0 };
+    files.set_times(file, SetTime::Keep, SetTime::At(time)).unwrap();
     assert_eq!(files.stat(file).unwrap().modified, time);
     assert_eq!(std::fs::read(&on_host).unwrap(), b"from the host!");
 }
@@ -88,9 +71,7 @@ fn handles_follow_renames_in_a_mount() {
 fn nothing_moves_between_devices() {
     let (mut files, root, _host) = mounted(Access::ReadWrite);
     let other = scratch();
-    files
-        .mount_directory("/other", open_host(&other), Access::ReadWrite)
-        .unwrap();
+    files.mount_directory("/other", open_host(&other), Access::ReadWrite).unwrap();
     files.write_file("/mount/f", b"").unwrap();
     files.write_file("/g", b"").unwrap();
     let cross = Err(Errno::CrossDevice);
@@ -109,26 +90,15 @@ fn nothing_moves_between_devices() {
 fn mount_points_stay_where_they_are() {
     let host = scratch();
     let (mut files, root) = memory();
-    files
-        .mount_directory("/data/deep/mount", open_host(&host), Access::ReadWrite)
-        .unwrap();
+    files.mount_directory("/data/deep/mount", open_host(&host), Access::ReadWrite).unwrap();
     let busy = Err(Errno::Busy);
     assert_eq!(files.remove_directory_at(root, "data/deep/mount"), busy);
     assert_eq!(files.rename_at(root, "data/deep/mount", root, "m"), busy);
     assert_eq!(files.rename_at(root, "data", root, "d"), busy);
     files.make_directory_at(root, "empty").unwrap();
-    assert_eq!(
-        files.rename_at(root, "empty", root, "data/deep/mount"),
-        busy
-    );
-    assert_eq!(
-        files.unlink_at(root, "data/deep/mount"),
-        Err(Errno::IsDirectory)
-    );
-    assert_eq!(
-        files.make_directory_at(root, "data/deep/mount"),
-        Err(Errno::Exist)
-    );
+    assert_eq!(files.rename_at(root, "empty", root, "data/deep/mount"), busy);
+    assert_eq!(files.unlink_at(root, "data/deep/mount"), Err(Errno::IsDirectory));
+    assert_eq!(files.make_directory_at(root, "data/deep/mount"), Err(Errno::Exist));
     let deep = files.open_at(root, "data/deep", READ).unwrap();
     let listed: Vec<_> = files.read_directory(deep).unwrap().collect();
     assert_eq!(listed[0].name, "mount");
@@ -153,18 +123,9 @@ fn mounts_that_hide_something_are_refused() {
         mount("/outer").unwrap_err().to_string(),
         "mount at /outer overlaps the mount at /outer/inner"
     );
-    assert_eq!(
-        mount("/workspace").unwrap_err().to_string(),
-        "mount at /workspace would hide /workspace/d"
-    );
-    assert_eq!(
-        mount("/f/x").unwrap_err().to_string(),
-        "mount at /f/x would hide /f"
-    );
-    assert!(matches!(
-        mount("/"),
-        Err(MountError::Overlaps { .. } | MountError::Hides { .. })
-    ));
+    assert_eq!(mount("/workspace").unwrap_err().to_string(), "mount at /workspace would hide /workspace/d");
+    assert_eq!(mount("/f/x").unwrap_err().to_string(), "mount at /f/x would hide /f");
+    assert!(matches!(mount("/"), Err(MountError::Overlaps { .. } | MountError::Hides { .. })));
     assert!(matches!(mount("relative"), Err(MountError::Place { .. })));
     mount("/workspace/d").unwrap();
 }

@@ -65,9 +65,7 @@ fn charge_covers(shape: &str) {
     for number in 0..20_000 {
         let path = format!("workspace/{number}");
         let result = match shape {
-            "empty" => files
-                .open_at(root, &path, WRITE)
-                .and_then(|file| files.close(file)),
+            "empty" => files.open_at(root, &path, WRITE).and_then(|file| files.close(file)),
             "small" => files.write_file(&format!("/{path}"), b"!"),
             "links" => files.link_at(root, "origin", false, root, &path),
             _ => files
@@ -135,14 +133,8 @@ fn handles_are_bounded() {
 fn growth_of_mounts_is_charged_too() {
     let host = scratch();
     std::fs::write(host.path().join("old"), [0; 5000]).unwrap();
-    let mut files = FileSystem::new(Quota {
-        bytes: 10_000,
-        files: 3,
-        ..Quota::default()
-    });
-    files
-        .mount_directory("/mount", open_host(&host), Access::ReadWrite)
-        .unwrap();
+    let mut files = FileSystem::new(Quota { bytes: 10_000, files: 3, ..Quota::default() });
+    files.mount_directory("/mount", open_host(&host), Access::ReadWrite).unwrap();
     let root = files.root().unwrap();
     let start = files.usage();
     let file = files.open_at(root, "mount/f", WRITE).unwrap();
@@ -175,11 +167,7 @@ fn host_descriptors_are_bounded_and_come_back() {
     let mut handles = Vec::new();
     for number in 0..300 {
         std::fs::write(host.path().join(number.to_string()), number.to_string()).unwrap();
-        handles.push(
-            files
-                .open_at(root, &format!("mount/{number}"), READ)
-                .unwrap(),
-        );
+        handles.push(files.open_at(root, &format!("mount/{number}"), READ).unwrap());
     }
     for _ in 0..2 {
         for (number, handle) in handles.iter().enumerate() {

@@ -6,10 +6,7 @@ use belljar_files::{Errno, FileType, Handle, OpenOptions, SetTime, Timestamp};
 use crate::{READ, WRITE, memory, names};
 
 fn at(seconds: i64) -> Timestamp {
-    Timestamp {
-        seconds,
-        nanoseconds: 5,
-    }
+    Timestamp { seconds, nanoseconds: 5 }
 }
 
 #[test]
@@ -40,10 +37,7 @@ fn a_removed_directory_takes_no_new_names() {
     assert_eq!(files.open_at(directory, "f", WRITE), Err(Errno::NoEntry));
     assert_eq!(files.make_directory_at(directory, "e"), Err(Errno::NoEntry));
     files.write_file("/f", b"").unwrap();
-    assert_eq!(
-        files.rename_at(root, "f", directory, "f"),
-        Err(Errno::NoEntry)
-    );
+    assert_eq!(files.rename_at(root, "f", directory, "f"), Err(Errno::NoEntry));
 }
 
 #[test]
@@ -67,20 +61,14 @@ fn a_handle_allows_what_it_was_opened_for() {
     assert_eq!(files.write(reading, 0, b"y"), Err(Errno::BadDescriptor));
     assert_eq!(files.append(reading, b"y"), Err(Errno::BadDescriptor));
     assert_eq!(files.set_size(reading, 0), Err(Errno::Invalid));
-    let write_only = OpenOptions {
-        read: false,
-        ..WRITE
-    };
+    let write_only = OpenOptions { read: false, ..WRITE };
     let blind = files.open_at(root, "f", write_only).unwrap();
     assert_eq!(files.read(blind, 0, &mut [0]), Err(Errno::BadDescriptor));
     assert_eq!(files.read(root, 0, &mut [0]), Err(Errno::IsDirectory));
     assert_eq!(files.write(root, 0, b"y"), Err(Errno::BadDescriptor));
     assert!(files.access(writing).unwrap().write);
     assert!(files.access(root).unwrap().directory);
-    assert_eq!(
-        files.read_directory(writing).err(),
-        Some(Errno::NotDirectory)
-    );
+    assert_eq!(files.read_directory(writing).err(), Some(Errno::NotDirectory));
     assert_eq!(files.open_at(writing, "x", READ), Err(Errno::NotDirectory));
 }
 
@@ -97,26 +85,13 @@ fn times_come_from_the_clock_that_was_set() {
     assert_eq!(files.stat(root).unwrap().modified, at(100));
 
     files.set_clock(at(300));
-    files
-        .set_times(file, SetTime::At(at(-7)), SetTime::Keep)
-        .unwrap();
+    files.set_times(file, SetTime::At(at(-7)), SetTime::Keep).unwrap();
     let metadata = files.stat(file).unwrap();
-    assert_eq!(
-        (metadata.accessed, metadata.modified, metadata.changed),
-        (at(-7), at(200), at(300))
-    );
-    files
-        .set_times_at(root, "f", true, SetTime::Now, SetTime::Now)
-        .unwrap();
+    assert_eq!((metadata.accessed, metadata.modified, metadata.changed), (at(-7), at(200), at(300)));
+    files.set_times_at(root, "f", true, SetTime::Now, SetTime::Now).unwrap();
     assert_eq!(files.stat(file).unwrap().accessed, at(300));
-    let wrong = Timestamp {
-        seconds: 0,
-        nanoseconds: 1_000_000_000,
-    };
-    assert_eq!(
-        files.set_times(file, SetTime::At(wrong), SetTime::Keep),
-        Err(Errno::Invalid)
-    );
+    let wrong = Timestamp { seconds: 0, nanoseconds: 1_000_000_000 };
+    assert_eq!(files.set_times(file, SetTime::At(wrong), SetTime::Keep), Err(Errno::Invalid));
 }
 
 #[test]
@@ -124,20 +99,12 @@ fn symbolic_links_may_be_absolute_in_the_guests_own_root() {
     let (mut files, root) = memory();
     files.write_file("/workspace/f", b"through").unwrap();
     files.symlink_at("/workspace", root, "absolute").unwrap();
-    files
-        .symlink_at("../../../workspace/f", root, "upwards")
-        .unwrap();
+    files.symlink_at("../../../workspace/f", root, "upwards").unwrap();
     assert_eq!(files.read_file("/absolute/f").unwrap(), b"through");
     assert_eq!(files.read_file("/upwards").unwrap(), b"through");
     assert_eq!(files.read_link_at(root, "absolute").unwrap(), "/workspace");
-    assert_eq!(
-        files.stat_at(root, "absolute", false).unwrap().file_type,
-        FileType::Symlink
-    );
-    assert_eq!(
-        files.stat_at(root, "absolute/", false).unwrap().file_type,
-        FileType::Directory
-    );
+    assert_eq!(files.stat_at(root, "absolute", false).unwrap().file_type, FileType::Symlink);
+    assert_eq!(files.stat_at(root, "absolute/", false).unwrap().file_type, FileType::Directory);
 }
 
 #[test]
@@ -146,9 +113,7 @@ fn forty_links_are_followed_and_no_more() {
     files.write_file("/link0", b"end").unwrap();
     for number in 1..=41 {
         let target = format!("link{}", number - 1);
-        files
-            .symlink_at(&target, root, &format!("link{number}"))
-            .unwrap();
+        files.symlink_at(&target, root, &format!("link{number}")).unwrap();
     }
     assert_eq!(files.read_file("/link40").unwrap(), b"end");
     assert_eq!(files.read_file("/link41"), Err(Errno::Loop));
@@ -181,10 +146,7 @@ fn read_and_write_of_whole_files() {
     assert_eq!(files.read_file("/workspace"), Err(Errno::IsDirectory));
     assert_eq!(files.read_file("/none"), Err(Errno::NoEntry));
     assert_eq!(files.write_file("/no/f", b""), Err(Errno::NoEntry));
-    assert_eq!(
-        files.make_directories("/workspace/f/d"),
-        Err(Errno::NotDirectory)
-    );
+    assert_eq!(files.make_directories("/workspace/f/d"), Err(Errno::NotDirectory));
     files.make_directories("/workspace/x/y/z").unwrap();
     files.make_directories("/").unwrap();
     assert_eq!(files.stat_at(root, "workspace", true).unwrap().links, 3);

@@ -59,9 +59,7 @@ fn host_handles_open_again_when_the_mount_is_attached() {
 
     assert_eq!(
         restored.attach("/other", open_host(&host)),
-        Err(MountError::Unknown {
-            path: "/other".into()
-        })
+        Err(MountError::Unknown { path: "/other".into() })
     );
     restored.attach("/mount", open_host(&host)).unwrap();
     std::fs::remove_file(host.path().join("gone")).unwrap();
@@ -109,9 +107,6 @@ fn a_damaged_state_answers_errors() {
     let mut damaged: FileSystem = serde_json::from_value(state).unwrap();
     assert_eq!(damaged.read_file("/workspace/f"), Err(Errno::Io));
     assert_eq!(damaged.write(file, 0, b"y"), Err(Errno::Io));
-    assert_eq!(
-        damaged.rename_at(root, "workspace", root, "w"),
-        Err(Errno::Io)
-    );
+    assert_eq!(damaged.rename_at(root, "workspace", root, "w"), Err(Errno::Io));
     damaged.close(file).unwrap();
 }

@@ -1,0 +1,159 @@
+//! The command line as typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::bench::BenchArguments;
+use crate::limits::LimitArguments;
+use crate::runtimes::RuntimeArguments;
+
+/// What runs the guest, for `--version`. A test compares it with the guest and the lock file.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (CPython 3.14 on wasmtime 48)");
+
+/// Run untrusted Python under glass
+#[derive(Parser, Debug)]
+#[command(name = "belljar", version = VERSION, arg_required_else_help = true, after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run a program, like `python`, but behind the glass
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArguments),
+    /// Talk to a session: variables stay, whatever a cell does
+    #[command(after_help = REPL_NOTES)]
+    Repl(ReplArguments),
+    /// Check what works on this machine, and say what to do about the rest
+    #[command(after_help = "Exit status: 0 if `belljar run` works here, 1 if it doesn't.")]
+    Doctor(DoctorArguments),
+    /// Make, find or remove the interpreter
+    Runtime(RuntimeCommands),
+    /// Measure what SPECIFICATION.md promises
+    Bench(BenchArguments),
+    /// Print the JSON schema of what `run --json` prints
+    Schema,
+    /// Print a completion script for a shell
+    #[command(after_help = "Example: belljar completions bash > ~/.local/share/bash-completion/completions/belljar")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArguments {
+    /// The program: a file, or `-` for standard input, which is also read where nothing is named
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<String>,
+
+    /// What the program finds in `sys.argv[1:]`; write `--` before those that begin with a hyphen
+    #[arg(value_name = "ARGS")]
+    pub(crate) arguments: Vec<String>,
+
+    /// Run this code instead of a file
+    #[arg(short = 'c', value_name = "CODE", allow_hyphen_values = true)]
+    pub(crate) code: Option<String>,
+
+    /// Print one Outcome object on standard output, and nothing else (see `belljar schema`)
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) limits: LimitArguments,
+
+    #[command(flatten)]
+    pub(crate) runtime: RuntimeArguments,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReplArguments {
+    #[command(flatten)]
+    pub(crate) limits: LimitArguments,
+
+    #[command(flatten)]
+    pub(crate) runtime: RuntimeArguments,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArguments {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) runtime: RuntimeArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct RuntimeCommands {
+    #[command(subcommand)]
+    pub(crate) command: RuntimeCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum RuntimeCommand {
+    /// Make the interpreter and compile it, if that hasn't been done: about a minute
+    Build {
+        /// The Python (3.10 or newer) to make it with, if not the first on the path
+        #[arg(long, value_name = "PATH")]
+        python: Option<PathBuf>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        runtime: RuntimeArguments,
+    },
+    /// Print the interpreter's directory; exit with 1 if it hasn't been made
+    Path {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        runtime: RuntimeArguments,
+    },
+    /// Remove the interpreters of all versions, and their compiled code
+    Clean {
+        /// Remove the fetched wheels too
+        #[arg(long)]
+        all: bool,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        runtime: RuntimeArguments,
+    },
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  belljar run -c 'print(6 * 7)'
+  belljar run script.py --timeout 5 --mount ./data:/data
+  belljar repl
+  belljar doctor";
+
+const RUN_EXAMPLES: &str = "\
+The program sees no file of the host and no network. Its working directory is /workspace, in memory.
+
+Exit status:
+  0    it ran to its end          124  it ran out of time or steps
+  1    a Python exception         130  interrupted
+  2    wrong usage                137  out of memory, or killed
+  n    sys.exit(n)                125  Belljar itself failed
+
+Examples:
+  belljar run script.py input.csv -- --verbose
+  belljar run -c 'import sys; print(sys.version)'
+  belljar run --timeout 2 --memory 128MiB --json script.py
+  belljar run --mount ./data:/data --mount ./out:/out:rw script.py
+  generate-code | belljar run -";
+
+const REPL_NOTES: &str = "\
+Ctrl-C clears the line at the prompt, and interrupts a running cell; the session stays.
+Ctrl-D or exit() leaves. %help lists what else there is.
+Each cell has the limits above. What is piped in is run without prompts.";

@@ -1,0 +1,163 @@
+//! The options that make a policy.
+
+use std::time::Duration;
+
+use belljar::{Clock, Entropy, Mount, MountAccess, Policy, parse_size};
+use clap::Args;
+
+use crate::size::Size;
+
+/// Where the clock of a repeatable run stands: 2020-01-01, a time at which certificates and the like make
+/// sense.
+const REPEATABLE_CLOCK: Clock = Clock::Fixed(1_577_836_800_000_000_000);
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct LimitArguments {
+    /// Wall time; `none` is no limit [default: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = timeout)]
+    timeout: Option<Timeout>,
+
+    /// Memory of the interpreter, 48MiB to 4GiB [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory: Option<u64>,
+
+    /// Output kept of each stream [default: 1MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    output: Option<u64>,
+
+    /// Files in the sandbox's own tree [default: 64MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    files: Option<u64>,
+
+    /// End after so many steps, the same on every machine; a third slower
+    #[arg(long, value_name = "N")]
+    steps: Option<u64>,
+
+    /// Make the run repeatable: randomness from this seed, and a clock that starts at 2020-01-01 and never
+    /// waits
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Show a directory of the host at an absolute path; `:rw` makes it writable
+    #[arg(long, value_name = "HOST:GUEST[:ro|:rw]", value_parser = mount)]
+    mount: Vec<Mount>,
+
+    /// Set an environment variable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Timeout {
+    Never,
+    After(Duration),
+}
+
+impl LimitArguments {
+    /// The policy that they ask for.
+    pub(crate) fn policy(self) -> Policy {
+        let default = Policy::default();
+        let repeatable = self.seed.map(|seed| (REPEATABLE_CLOCK, Entropy::Seeded(seed)));
+        let (clock, entropy) = repeatable.unwrap_or((default.clock, default.entropy));
+        Policy {
+            timeout: match self.timeout {
+                None => default.timeout,
+                Some(Timeout::Never) => None,
+                Some(Timeout::After(limit)) => Some(limit),
+            },
+            memory: self.memory.unwrap_or(default.memory),
+            output: self.output.unwrap_or(default.output),
+            file_bytes: self.files.unwrap_or(default.file_bytes),
+            steps: self.steps,
+            mounts: self.mount,
+            env: self.env.into_iter().collect(),
+            clock,
+            entropy,
+            ..default
+        }
+    }
+}
+
+/// Names the limits of a policy in a few words.
+pub(crate) fn describe(policy: &Policy) -> String {
+    let time = match policy.timeout {
+        Some(limit) => format!("{limit:?}"),
+        None => "no time limit".to_owned(),
+    };
+    format!("{time}, {} memory, {} files, no network", Size(policy.memory), Size(policy.file_bytes))
+}
+
+fn timeout(text: &str) -> Result<Timeout, String> {
+    if text == "none" {
+        return Ok(Timeout::Never);
+    }
+    let seconds = text.strip_suffix('s').unwrap_or(text).parse().map_err(|_| "not a number of seconds")?;
+    let limit = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    if limit.is_zero() {
+        return Err("it must be more than 0; `none` is no limit".to_owned());
+    }
+    Ok(Timeout::After(limit))
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    parse_size(text).map_err(|error| match error.hint() {
+        Some(hint) => format!("{error}: {hint}"),
+        None => error.to_string(),
+    })
+}
+
+fn mount(text: &str) -> Result<Mount, String> {
+    let (paths, access) = match text.rsplit_once(':') {
+        Some((paths, "rw")) => (paths, MountAccess::ReadWrite),
+        Some((paths, "ro")) => (paths, MountAccess::ReadOnly),
+        _ => (text, MountAccess::ReadOnly),
+    };
+    // From the right: a host's path may have a colon in it.
+    match paths.rsplit_once(':') {
+        Some((host, guest)) if !host.is_empty() && guest.starts_with('/') => {
+            Ok(Mount { host: host.into(), guest: guest.to_owned(), access })
+        }
+        _ => Err("write HOST:GUEST, HOST:GUEST:ro or HOST:GUEST:rw, with an absolute GUEST".to_owned()),
+    }
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts() {
+        let read = |text| mount(text).map(|mount| (mount.host, mount.guest, mount.access));
+        let expected = |host: &str, guest: &str, access| Ok((host.into(), guest.to_owned(), access));
+        assert_eq!(read("a:/b"), expected("a", "/b", MountAccess::ReadOnly));
+        assert_eq!(read("a:/b:ro"), expected("a", "/b", MountAccess::ReadOnly));
+        assert_eq!(read("/x:y:/b:rw"), expected("/x:y", "/b", MountAccess::ReadWrite));
+        for wrong in ["", "a", "a:", ":/b", "a:b", "a:/b:rx", "a:rw", ":rw", "::"] {
+            assert!(mount(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn timeouts() {
+        assert_eq!(timeout("2"), Ok(Timeout::After(Duration::from_secs(2))));
+        assert_eq!(timeout("0.5s"), Ok(Timeout::After(Duration::from_millis(500))));
+        assert_eq!(timeout("none"), Ok(Timeout::Never));
+        for wrong in ["", "0", "-1", "nan", "inf", "1e300", "s", "1m"] {
+            assert!(timeout(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn variables() {
+        assert_eq!(variable("A=b=c"), Ok(("A".to_owned(), "b=c".to_owned())));
+        assert!(variable("A").is_err() && variable("=b").is_err());
+    }
+}

@@ -1,0 +1,23 @@
+//! Tables of hostile cells, each cell a test of its own.
+
+/// `name(code) => [the ways it may end];`
+macro_rules! hostile {
+    ($($name:ident($code:expr) => [$($status:ident),+];)*) => {
+        $(#[test]
+        fn $name() {
+            belljar_tests::Hostile::default().run($code).ended(&[$(belljar::Status::$status),+]);
+        })*
+    };
+}
+
+/// `name(code) => "the exception it ends in";`
+macro_rules! raising {
+    ($($name:ident($code:expr) => $kind:literal;)*) => {
+        $(#[test]
+        fn $name() {
+            belljar_tests::Hostile::default().run($code).ended(&[belljar::Status::Error]).raised($kind);
+        })*
+    };
+}
+
+pub(crate) use {hostile, raising};
