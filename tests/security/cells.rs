@@ -20,4 +20,14 @@ macro_rules! raising {
     };
 }
 
-pub(crate) use {hostile, raising};
+/// `name(code);` These may ruin their own session, and nothing else.
+macro_rules! ruinous {
+    ($($name:ident($code:expr);)*) => {
+        $(#[test]
+        fn $name() {
+            belljar_tests::Hostile::default().ruin($code);
+        })*
+    };
+}
+
+pub(crate) use {hostile, raising, ruinous};

@@ -1,7 +1,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use belljar::{Outcome, Policy, Request, Sandbox, SessionState, Status};
+use belljar::{Outcome, Policy, Request, Sandbox, Session, SessionState, Status};
 
 use crate::{builder, within};
 
@@ -61,16 +61,29 @@ impl Hostile {
         within(HANG, move || self.run_here(code))
     }
 
+    /// Runs a cell that tears at the kernel inside its own interpreter. Python code can reach all of it, so this
+    /// session may be ruined, but it must still answer in some way, and nobody else may notice.
+    pub fn ruin(self, code: impl Into<Request>) -> Witness {
+        let code = code.into();
+        within(HANG, move || {
+            let session = self.sandbox.session_blocking().unwrap();
+            let neighbour = self.sandbox.session_blocking().unwrap();
+            session.run_blocking("keep = 41").unwrap();
+            neighbour.run_blocking("other = [7]").unwrap();
+            let outcome = session.run_blocking(code).unwrap();
+            for next in ["keep", "1/0", "print(1)"] {
+                session.run_blocking(next).unwrap();
+            }
+            assert_eq!(answer(&neighbour, "other"), "[7]");
+            let fresh = self.sandbox.session_blocking().unwrap();
+            assert_eq!(answer(&fresh, "6 * 7"), "42");
+            Witness { outcome }
+        })
+    }
+
     fn run_here(self, code: Request) -> Witness {
         let session = self.sandbox.session_blocking().unwrap();
         let neighbour = self.sandbox.session_blocking().unwrap();
-        let answer = |session: &belljar::Session, code: &str| {
-            let outcome = session.run_blocking(code).unwrap();
-            match (&outcome.status, &outcome.value) {
-                (Status::Ok, Some(value)) => value.text.clone(),
-                _ => panic!("{code:?} was not answered: {outcome:#?}"),
-            }
-        };
         session.run_blocking("keep = 41\nwith open('/workspace/kept.txt', 'w') as file: file.write('kept')\n").unwrap();
         neighbour.run_blocking("other = [7]").unwrap();
         for code in self.before {
@@ -120,6 +133,15 @@ impl Witness {
         let said = self.outcome.value.as_ref().map(|value| value.text.as_str());
         assert_eq!(said, Some(text), "{:#?}", self.outcome);
         self
+    }
+}
+
+#[track_caller]
+fn answer(session: &Session, code: &str) -> String {
+    let outcome = session.run_blocking(code).unwrap();
+    match (outcome.status, &outcome.value) {
+        (Status::Ok, Some(value)) => value.text.clone(),
+        _ => panic!("{code:?} was not answered: {outcome:#?}"),
     }
 }
 

@@ -38,7 +38,9 @@ pub(crate) enum Command {
     /// Print the JSON schema of what `run --json` prints
     Schema,
     /// Print a completion script for a shell
-    #[command(after_help = "Example: belljar completions bash > ~/.local/share/bash-completion/completions/belljar")]
+    #[command(
+        after_help = "Example: belljar completions bash > ~/.local/share/bash-completion/completions/belljar"
+    )]
     Completions {
         /// The shell
         shell: Shell,

@@ -30,7 +30,11 @@ pub(crate) fn run(arguments: DoctorArguments) -> anyhow::Result<ExitCode> {
     if json {
         console::print_line(&json!({ "works": works, "checks": checks }).to_string());
     } else {
-        console::print_line(if works { "\n`belljar run` works here." } else { "\n`belljar run` does not work here." });
+        console::print_line(if works {
+            "\n`belljar run` works here."
+        } else {
+            "\n`belljar run` does not work here."
+        });
     }
     Ok(if works { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -40,10 +40,13 @@ impl Printer {
         let printed = self.lock();
         console::print(rest(&printed.stdout, &outcome.stdout));
         console::print_error(rest(&printed.stderr, &outcome.stderr));
-        for (name, cut) in [("standard output", &outcome.stdout_cut), ("standard error", &outcome.stderr_cut)] {
+        for (name, cut) in [("standard output", &outcome.stdout_cut), ("standard error", &outcome.stderr_cut)]
+        {
             if let Some(Cut { total_bytes, cut_bytes, .. }) = cut {
                 let (total, missing) = (Size(*total_bytes), Size(*cut_bytes));
-                console::note(format_args!("{missing} of {total} of {name} were cut; --output raises the limit"));
+                console::note(format_args!(
+                    "{missing} of {total} of {name} were cut; --output raises the limit"
+                ));
             }
         }
     }

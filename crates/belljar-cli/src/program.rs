@@ -32,7 +32,8 @@ impl Program {
                 ("-c".to_owned(), "<string>".to_owned(), code.into_bytes())
             }
             (None, Some(file)) if file != "-" => {
-                let source = File::open(&file).and_then(contents).map_err(|error| unreadable(&file, &error))?;
+                let source =
+                    File::open(&file).and_then(contents).map_err(|error| unreadable(&file, &error))?;
                 (file.clone(), file, source)
             }
             (None, None) if io::stdin().is_terminal() => {

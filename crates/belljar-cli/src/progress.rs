@@ -133,7 +133,12 @@ mod tests {
     use super::*;
 
     fn step(fraction: f32) -> Step {
-        Step { name: "boiling".to_owned(), expected: Duration::from_secs(10), begun: Instant::now(), fraction }
+        Step {
+            name: "boiling".to_owned(),
+            expected: Duration::from_secs(10),
+            begun: Instant::now(),
+            fraction,
+        }
     }
 
     #[test]

@@ -110,6 +110,7 @@ impl Control {
             state.cause.get_or_insert(cause);
             word.set(1);
         }
+        drop(state);
         self.wake.notify_all();
         true
     }
@@ -141,6 +142,7 @@ impl Control {
         let mut state = self.lock();
         if state.cell == cell {
             state.ended_calls.push((id, result));
+            drop(state);
             self.wake.notify_all();
         }
     }

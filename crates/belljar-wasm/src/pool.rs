@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
+use std::time::Duration;
 
 use belljar_engine::GuestSpec;
 
@@ -29,6 +30,9 @@ struct State {
     dead: Vec<Instance>,
     closed: bool,
 }
+
+/// How long the pool holds still after a guest was taken, so as not to compete with its first cell.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// How many interpreters may wait to be taken apart; with more, whoever drops one does it himself.
 const MOST_DEAD: usize = 32;
@@ -137,6 +141,9 @@ impl Ready {
             let mut state = self.lock();
             while !state.closed && state.guests.len() >= count && state.dead.is_empty() {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            if !state.closed && !state.guests.is_empty() && state.guests.len() < count {
+                state = self.changed.wait_timeout(state, PAUSE).unwrap_or_else(PoisonError::into_inner).0;
             }
             let closed = state.closed;
             let (dead, full) = (state.dead.pop(), state.guests.len() >= count);

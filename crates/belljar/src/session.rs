@@ -113,6 +113,12 @@ impl Session {
         Arc::new(move || interrupter.interrupt())
     }
 
+    /// Makes the last cell's effects final now instead of before the next one. The async functions do so by
+    /// themselves, after the outcome is there.
+    pub fn settle_blocking(&self) {
+        self.guest.blocking_lock().guest.settle();
+    }
+
     /// Bytes of memory that are this session's own. Waits for the running cell.
     pub fn private_memory_blocking(&self) -> u64 {
         self.guest.blocking_lock().guest.private_memory()

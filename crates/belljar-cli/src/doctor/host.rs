@@ -61,8 +61,16 @@ fn address_space() -> Check {
         Some(limit) => {
             let found = format!("limited to {} (ulimit -v)", Size(limit));
             match limit / ADDRESS_SPACE_OF_A_SESSION {
-                0 => Check::bad(name, found, "run `ulimit -v unlimited` first: a session reserves 9 GiB, and uses little of it"),
-                sessions => Check::poor(name, found, format!("that is enough for about {sessions} sessions at once; `ulimit -v unlimited`")),
+                0 => Check::bad(
+                    name,
+                    found,
+                    "run `ulimit -v unlimited` first: a session reserves 9 GiB, and uses little of it",
+                ),
+                sessions => Check::poor(
+                    name,
+                    found,
+                    format!("that is enough for about {sessions} sessions at once; `ulimit -v unlimited`"),
+                ),
             }
         }
     }

@@ -36,9 +36,11 @@ pub(crate) fn check(runtimes: &Runtimes, json: bool, tell: &mut dyn FnMut(Check)
         ));
     };
     tell(Check::good("interpreter", format!("Python {}, {}", runtime.facts.python, runtime.root.display())));
-    let compiled = cache.entries().unwrap_or_default().into_iter().find(|entry| {
-        entry.kind == CODE && entry.key.starts_with(&runtime.id)
-    });
+    let compiled = cache
+        .entries()
+        .unwrap_or_default()
+        .into_iter()
+        .find(|entry| entry.kind == CODE && entry.key.starts_with(&runtime.id));
     tell(match compiled {
         Some(entry) => Check::good("compiled code", Size(entry.bytes).to_string()),
         None => Check::poor("compiled code", "not there", "the first run compiles it, in about 15 s"),
@@ -51,7 +53,11 @@ fn directory(root: &Path, is_made: bool) -> Check {
     let there = root.ancestors().find(|path| path.exists()).unwrap_or(root);
     let shown = root.display();
     if !there.is_dir() {
-        return Check::bad(name, format!("{} is not a directory", there.display()), "name another one with --cache-dir");
+        return Check::bad(
+            name,
+            format!("{} is not a directory", there.display()),
+            "name another one with --cache-dir",
+        );
     }
     let free = statvfs(there).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
     let free_text = free.map(|free| format!(", {} free", Size(free))).unwrap_or_default();
@@ -64,12 +70,16 @@ fn directory(root: &Path, is_made: bool) -> Check {
             format!("{shown}{free_text}{}", if writable { "" } else { ", not writable" }),
             "what is in it works, but nothing can be added; --cache-dir names another one",
         ),
-        (false, false) if !writable => {
-            Check::bad(name, format!("{shown} is not writable"), "make it writable, or name another one with --cache-dir")
-        }
-        (false, false) => {
-            Check::bad(name, format!("{shown}{free_text}"), format!("free {} there, or use --cache-dir", Size(ROOM)))
-        }
+        (false, false) if !writable => Check::bad(
+            name,
+            format!("{shown} is not writable"),
+            "make it writable, or name another one with --cache-dir",
+        ),
+        (false, false) => Check::bad(
+            name,
+            format!("{shown}{free_text}"),
+            format!("free {} there, or use --cache-dir", Size(ROOM)),
+        ),
     }
 }
 

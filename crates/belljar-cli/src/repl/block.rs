@@ -16,6 +16,8 @@ pub(crate) struct Block {
     /// It has a compound statement, which an empty line ends.
     compound: bool,
     last_line_is_blank: bool,
+    /// A quote isn't closed in its line: no further line can mend that, and Python says so.
+    broken: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +43,8 @@ impl Block {
     /// Whether it can be run.
     pub(crate) fn is_complete(&self) -> bool {
         let open = self.depth > 0 || self.quote.is_some() || self.continued;
-        !self.is_empty() && !open && (!self.compound || self.last_line_is_blank)
+        let ended = !open && (!self.compound || self.last_line_is_blank);
+        !self.is_empty() && (self.broken || ended)
     }
 
     pub(crate) fn into_source(self) -> Vec<u8> {
@@ -88,12 +91,7 @@ impl Block {
                 last = Some(*byte);
             }
         }
-        match self.quote {
-            Some(Quote { triple: true, .. }) => {}
-            // It goes on in the next line, or is an error that Python explains better.
-            Some(_) if self.continued => {}
-            _ => self.quote = None,
-        }
+        self.broken |= self.quote.is_some_and(|quote| !quote.triple) && !self.continued;
         self.compound |= last == Some(b':') && self.depth == 0 && self.quote.is_none();
     }
 
@@ -140,7 +138,9 @@ mod tests {
 
     #[test]
     fn simple_statements_end_with_their_line() {
-        for source in ["x = 1", "print('a')  # (", "x = '#('", "'it\\'s'", "f'{x['a']}'", "match = 5", "d['a':]", ")"] {
+        for source in
+            ["x = 1", "print('a')  # (", "x = '#('", "'it\\'s'", "f'{x['a']}'", "match = 5", "d['a':]", ")"]
+        {
             assert!(complete(source), "{source}");
         }
         for source in ["", "  ", "# only a comment\n  "] {
@@ -153,14 +153,24 @@ mod tests {
         for source in ["f(", "[1,\n2", "x = '''a", "\"\"\"a\n\nb", "x = 1 + \\", "'a\\", "{'a': (1,\n2)"] {
             assert!(!complete(source), "{source}");
         }
-        for source in ["f(\n)", "[1,\n2]", "x = '''a\n'''", "x = 1 + \\\n2", "'a\\\nb'", "'''it's \"\"\" '''", r"'\\'"] {
+        for source in
+            ["f(\n)", "[1,\n2]", "x = '''a\n'''", "x = 1 + \\\n2", "'a\\\nb'", "'''it's \"\"\" '''", r"'\\'"]
+        {
             assert!(complete(source), "{source}");
         }
     }
 
     #[test]
     fn compound_statements_end_with_an_empty_line() {
-        for source in ["if x:", "if x: y", "def f():\n  pass", "@decorator", "match x:", "for i in (1,\n2):\n  i", "async def f(): pass"] {
+        for source in [
+            "if x:",
+            "if x: y",
+            "def f():\n  pass",
+            "@decorator",
+            "match x:",
+            "for i in (1,\n2):\n  i",
+            "async def f(): pass",
+        ] {
             assert!(!complete(source), "{source}");
             assert!(complete(&format!("{source}\n\n")), "{source}");
             assert!(complete(&format!("{source}\n    \r\n")), "{source}");

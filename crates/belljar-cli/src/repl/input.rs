@@ -55,7 +55,9 @@ impl Input {
             match self.line(&block)? {
                 Line::Text(line) => {
                     if let (true, Some(command)) = (block.is_empty(), line.trim_ascii().strip_prefix(b"%")) {
-                        return Ok(Typed::Command(String::from_utf8_lossy(command.trim_ascii()).into_owned()));
+                        return Ok(Typed::Command(
+                            String::from_utf8_lossy(command.trim_ascii()).into_owned(),
+                        ));
                     }
                     block.push(&line);
                 }
