@@ -10,7 +10,7 @@ from belljar_guest import Kernel, immortal, platform, preload, warm  # noqa: F40
 PACKAGES = "/data/site-packages"
 
 preload.preload()
-platform.install()
+platform.install(wit_world.exchange)
 kernel = Kernel(wit_world.exchange)
 kernel.install()
 os.environ.clear()  # a session's environment comes with BOOT

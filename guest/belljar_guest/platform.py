@@ -11,6 +11,7 @@ import tempfile
 import threading
 import zoneinfo
 
+from . import wire
 from .private import OWN as __builtins__
 
 _NO_THREADS = (
@@ -21,14 +22,24 @@ _NO_PROCESSES = "processes don't exist in the wasm engine; use the native engine
 _NO_NETWORK = "the sandbox has no network here; call a tool, or ask for network access in the policy"
 
 
-def install():
+def install(exchange):
     if sys.platform != "wasi":
         return
+    _exit(exchange)
     tempfile.tempdir = "/tmp"
     zoneinfo.reset_tzpath(to=["/usr/share/zoneinfo"])
     _threads()
     _processes()
     _network()
+
+
+def _exit(exchange):
+    """WASI's own way out knows only success and failure."""
+
+    def leave(status):
+        exchange(wire.EXIT + wire.EXIT_STATUS.pack(int(status) & 0xFF))
+
+    os._exit = leave
 
 
 def _threads():

@@ -10,9 +10,10 @@ from .private import OWN as __builtins__
 
 BOOT, RUN, RESUME = 1, 2, 3
 READY, DONE, WAITING = b"\x10", b"\x11", b"\x12"
-DISPLAY, CALL, START, WAIT, STREAM = b"\x20", b"\x21", b"\x22", b"\x23", b"\x24"
+DISPLAY, CALL, START, WAIT, STREAM, EXIT = b"\x20", b"\x21", b"\x22", b"\x23", b"\x24", b"\x25"
 
 RUN_HEADER = Struct("<xIH")
+EXIT_STATUS = Struct("<i")
 DONE_OK = DONE + b'{"status":"ok","value":null,"exception":null,"exit_code":null}'
 DONE_TEXT = (
     DONE + b'{"status":"ok","value":{"text/plain":',

@@ -223,7 +223,7 @@ fn the_size_of_results_is_limited() {
 
 #[test]
 fn large_arguments_and_results_pass_within_the_limit() {
-    let outcome = run(builder().tool(echo()), "len(tools.echo('x' * 3_000_000)['args'][0]), len((await tools.echo('y' * 3_000_000))['args'][0])");
+    let outcome = run(builder().tool(echo()), "len(tools.echo.sync('x' * 3_000_000)['args'][0]), len((await tools.echo('y' * 3_000_000))['args'][0])");
     assert_eq!(value(outcome), "(3000000, 3000000)");
 }
 

@@ -35,7 +35,7 @@ hostile! {
     equality_that_mutates_a_list("class E:\n    def __eq__(self, o):\n        x.clear()\n        return False\nx = [E() for _ in range(100)]\nE() in x\nx.count(1)\nx == [1] * 100\ntry: x.index(1)\nexcept ValueError: pass") => [Ok];
     equality_that_mutates_a_set("class K:\n    def __hash__(self): return 1\n    def __eq__(self, o):\n        s.clear()\n        return False\ns = set()\nfor _ in range(10): s.add(K())\ns | {K()}; s & {K()}; s - {K()}") => [Ok, Error];
     equality_that_mutates_a_deque("import collections\nclass E:\n    def __eq__(self, o):\n        d.clear()\n        return False\nd = collections.deque([E() for _ in range(100)])\ntry: d.index(1)\nexcept Exception: pass\ntry: d.remove(1)\nexcept Exception: pass\nd == collections.deque([E()] * 100)") => [Ok, Error];
-    sorting_that_mutates("x = list(range(100))\ndef key(n):\n    x.clear()\n    return -n\nx.sort(key=key)") => [Error];
+    sorting_that_mutates("x = list(range(100))\ndef key(n):\n    x.clear()\n    return -n\nx.sort(key=key)") => [Ok, Error];
     comparing_that_mutates("class C:\n    def __lt__(self, o):\n        x.append(C())\n        return True\nx = [C() for _ in range(20)]\nx.sort()") => [Error];
     iterating_that_mutates("d = dict.fromkeys(range(100))\nfor k in d:\n    del d[k]") => [Error];
     extending_by_oneself("x = [1]\nclass I:\n    def __iter__(self): return self\n    def __next__(self):\n        x.clear()\n        if len(x) > 5: raise StopIteration\n        return 1\n    def __length_hint__(self): return 2**30\nimport itertools\nx.extend(itertools.islice(I(), 1000))") => [Ok, OutOfMemory, Error];

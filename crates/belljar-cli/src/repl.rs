@@ -4,16 +4,14 @@ mod block;
 mod input;
 
 use std::process::{self, ExitCode};
-use std::sync::Arc;
 
 use belljar::{Outcome, Policy, Sandbox, Session, Status};
 
 use self::input::{Input, Typed};
 use crate::arguments::ReplArguments;
 use crate::interrupts::Interrupts;
-use crate::printer::Printer;
 use crate::progress::{self, Audience};
-use crate::{console, limits, verdict};
+use crate::{console, limits, printer, verdict};
 
 const HELP: &str = "\
 Type Python. A block ends with an empty line; the value of the last expression is shown, and is `_`.
@@ -60,12 +58,10 @@ pub(crate) fn run(arguments: ReplArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn run_cell(session: &Session, interrupts: &Interrupts, code: Vec<u8>) -> anyhow::Result<Outcome> {
-    let printer = Arc::new(Printer::default());
-    let observer = Arc::clone(&printer);
     let running = interrupts.reach(session.interrupter());
-    let outcome = session.run_observed_blocking(code, move |event| observer.hear(event))?;
+    let outcome = session.run_observed_blocking(code, printer::hear)?;
     drop(running);
-    printer.finish(&outcome);
+    printer::finish(&outcome);
     if let Some(value) = &outcome.value {
         console::print_line(&value.text);
     }

@@ -1,16 +1,14 @@
 //! `belljar run`.
 
 use std::process::{self, ExitCode};
-use std::sync::Arc;
 
 use belljar::Sandbox;
 
 use crate::arguments::RunArguments;
 use crate::interrupts::Interrupts;
-use crate::printer::Printer;
 use crate::program::Program;
 use crate::progress::{self, Audience};
-use crate::{console, verdict};
+use crate::{console, printer, verdict};
 
 pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     let RunArguments { file, arguments, code, json, limits, runtime } = arguments;
@@ -30,10 +28,8 @@ pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     let outcome = if json {
         session.run_blocking(program.request)?
     } else {
-        let printer = Arc::new(Printer::default());
-        let observer = Arc::clone(&printer);
-        let outcome = session.run_observed_blocking(program.request, move |event| observer.hear(event))?;
-        printer.finish(&outcome);
+        let outcome = session.run_observed_blocking(program.request, printer::hear)?;
+        printer::finish(&outcome);
         outcome
     };
     drop(running);

@@ -20,6 +20,7 @@ const CALL: u8 = 33;
 const START: u8 = 34;
 const WAIT: u8 = 35;
 const STREAM: u8 = 36;
+const EXIT: u8 = 37;
 
 /// A frame that the guest should not have sent.
 #[derive(Debug, Error)]
@@ -116,6 +117,11 @@ pub enum Message {
         stream: u8,
         /// What.
         bytes: Vec<u8>,
+    },
+    /// End the interpreter at once, as `os._exit` does.
+    Exit {
+        /// With this status.
+        code: i32,
     },
 }
 
@@ -227,6 +233,10 @@ pub fn decode_message(frame: &[u8]) -> Result<Message, FrameError> {
                 Ok(Message::Stream { stream, bytes: bytes.to_vec() })
             }
             _ => Err(FrameError::Payload { kind, reason: "no such stream".to_owned() }),
+        },
+        EXIT => match payload.try_into() {
+            Ok(code) => Ok(Message::Exit { code: i32::from_le_bytes(code) }),
+            Err(_) => Err(FrameError::Payload { kind, reason: "no exit status".to_owned() }),
         },
         _ => Err(FrameError::Kind(kind)),
     }

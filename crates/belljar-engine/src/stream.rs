@@ -66,7 +66,7 @@ impl StreamCapture {
 
     /// Whether more was written than is kept.
     pub fn is_cut(&self) -> bool {
-        self.total > (self.head.len() + self.tail.len()) as u64
+        self.cut_bytes() > 0
     }
 
     /// The beginning, up to its limit.
@@ -74,14 +74,25 @@ impl StreamCapture {
         &self.head
     }
 
+    /// What comes after the beginning: the end, and before it how much is missing.
+    pub fn end(&self) -> Vec<u8> {
+        let mut end = match self.cut_bytes() {
+            0 => Vec::new(),
+            cut => format!("\n… {cut} bytes cut …\n").into_bytes(),
+        };
+        end.extend(self.tail.iter());
+        end
+    }
+
+    fn cut_bytes(&self) -> u64 {
+        self.total - (self.head.len() + self.tail.len()) as u64
+    }
+
     /// What was kept, as text.
     pub fn finish(mut self, rest: Option<String>) -> CapturedStream {
-        let cut_bytes = self.total - (self.head.len() + self.tail.len()) as u64;
-        if cut_bytes > 0 {
-            let note = format!("\n… {cut_bytes} bytes cut …\n");
-            self.head.extend_from_slice(note.as_bytes());
-        }
-        self.head.extend(self.tail.iter());
+        let cut_bytes = self.cut_bytes();
+        let end = self.end();
+        self.head.extend(end);
         let text = match String::from_utf8(self.head) {
             Ok(text) => text,
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),

@@ -62,6 +62,7 @@ pub struct WasmEngineBuilder<'a> {
     cache: Cache,
     progress: &'a dyn Progress,
     tracking: Tracking,
+    steps: bool,
 }
 
 impl<'a> WasmEngineBuilder<'a> {
@@ -77,18 +78,31 @@ impl<'a> WasmEngineBuilder<'a> {
         self
     }
 
+    /// Also loads the interpreter that counts steps, so that the first guest with such a limit needn't
+    /// wait for it.
+    pub fn steps(mut self, steps: bool) -> Self {
+        self.steps = steps;
+        self
+    }
+
     /// Loads the engine: in a millisecond when everything is cached, else in the time it takes to
     /// compile the interpreter.
     pub fn load(self) -> Result<WasmEngine, LoadError> {
         let engine = config::engine(Metering::None).map_err(code::code)?;
         let program = code::load(&engine, &self.runtime, &self.cache, self.progress)?;
         let prepared = prepared::load(&program, &self.runtime, &self.cache, self.progress)?;
+        let metered = OnceLock::new();
+        if self.steps {
+            let engine = config::engine(Metering::Steps).map_err(code::code)?;
+            let program = code::load(&engine, &self.runtime, &self.cache, self.progress)?;
+            metered.get_or_init(|| Ok(program));
+        }
         let shadows = Arc::new(Shadows::default());
         let watchdog = Watchdog::start(Arc::clone(&shadows)).map_err(LoadError::Thread)?;
         let shared = Shared {
             program,
             prepared,
-            metered: OnceLock::new(),
+            metered,
             runtime: self.runtime,
             cache: self.cache,
             watchdog: Arc::new(watchdog),
@@ -102,7 +116,7 @@ impl<'a> WasmEngineBuilder<'a> {
 impl WasmEngine {
     /// Begins to set up an engine for the given runtime.
     pub fn builder<'a>(runtime: Runtime, cache: Cache) -> WasmEngineBuilder<'a> {
-        WasmEngineBuilder { runtime, cache, progress: &Quiet, tracking: Tracking::Automatic }
+        WasmEngineBuilder { runtime, cache, progress: &Quiet, tracking: Tracking::Automatic, steps: false }
     }
 
     /// Whether the kernel tracks writes here.
@@ -194,6 +208,11 @@ impl Shared {
         }
         machine.files.take_changes();
         Ok(machine)
+    }
+
+    /// What the directories that every guest starts with cost of the file quota.
+    pub(crate) fn base_file_bytes(&self) -> u64 {
+        self.prepared.machine.files.usage().bytes
     }
 
     /// How much address space a copy of a guest's memory needs.

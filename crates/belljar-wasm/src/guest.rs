@@ -16,7 +16,7 @@ use crate::control::{Cause, Control};
 use crate::engine::Shared;
 use crate::host::{Machine, OutputStream, RunningCell};
 use crate::instance::Instance;
-use crate::output;
+use crate::output::{self, Stream};
 use crate::pool::{Graveyard, Mortal};
 use crate::shadow::Shadow;
 use crate::shadows::ShadowSlot;
@@ -243,11 +243,12 @@ impl WasmGuest {
         let memory = self.instance.memory().len() as u64;
         let state = self.instance.store.data_mut();
         let refused = state.memory_limit.refused;
-        let stdout = output::finish(running.stdout, &mut state.machine.files);
-        let stderr = output::finish(running.stderr, &mut state.machine.files);
+        let (host, files) = (running.host.as_ref(), &mut state.machine.files);
+        let stdout = output::finish(running.stdout, Stream::Stdout, host, files);
+        let stderr = output::finish(running.stderr, Stream::Stderr, host, files);
         let changes = state.machine.files.take_changes();
         usage.memory = memory;
-        usage.file_bytes = state.machine.files.usage().bytes;
+        usage.file_bytes = state.machine.files.usage().bytes.saturating_sub(self.shared.base_file_bytes());
         usage.tool_calls = running.calls.total;
         let mut report = CellReport {
             status: Status::Ok,
@@ -282,9 +283,11 @@ impl WasmGuest {
                 report.value = done.value;
                 report.exception = done.exception;
                 report.exit_code = done.exit_code;
-                if report.status == Status::Timeout {
-                    report.reason = Some(self.too_long());
-                }
+                report.reason = match report.status {
+                    Status::Timeout => Some(self.too_long()),
+                    Status::Error if running.files_full => Some(self.files_full()),
+                    _ => None,
+                };
                 self.pending = Pending::Commit;
             }
             Ending::Stopped { status, exit_code, reason } => {
@@ -305,6 +308,11 @@ impl WasmGuest {
             }
         }
         report
+    }
+
+    fn files_full(&self) -> String {
+        let limits = &self.spec.limits;
+        format!("the session's files are full: {} bytes, {} files", limits.file_bytes, limits.file_count)
     }
 
     fn too_long(&self) -> String {
@@ -350,6 +358,7 @@ impl Guest for WasmGuest {
             gate: ToolGate::new(&limits),
             calls: StartedCalls::default(),
             limits: limits.clone(),
+            files_full: false,
         });
         if let Some(steps) = limits.steps {
             self.instance.store.set_fuel(steps).map_err(|error| EngineError::Gone(error.to_string()))?;

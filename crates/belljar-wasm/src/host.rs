@@ -58,6 +58,8 @@ pub(crate) struct RunningCell {
     pub(crate) gate: ToolGate,
     pub(crate) calls: StartedCalls,
     pub(crate) limits: Limits,
+    /// A write was refused because the session's files are full. libc tells the guest no more than 'I/O error'.
+    pub(crate) files_full: bool,
 }
 
 /// One of a cell's two output streams.

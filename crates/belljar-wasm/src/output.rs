@@ -1,6 +1,6 @@
 //! Standard output and standard error of a running cell.
 
-use belljar_engine::Event;
+use belljar_engine::{CapturedStream, CellHost, Event};
 use belljar_files::{FileSystem, OpenOptions};
 
 use crate::host::{HostState, OutputStream};
@@ -25,11 +25,7 @@ pub(crate) fn write(state: &mut HostState, which: Stream, data: &[u8]) {
     };
     let fits = stream.capture.push(data);
     if fits > 0 {
-        let streamed = data[..fits].to_vec();
-        cell.host.event(match which {
-            Stream::Stdout => Event::Stdout(streamed),
-            Stream::Stderr => Event::Stderr(streamed),
-        });
+        cell.host.event(event(which, data[..fits].to_vec()));
     }
     if fits < data.len() {
         let name = if which == Stream::Stdout { "stdout" } else { "stderr" };
@@ -65,8 +61,17 @@ fn append(files: &mut FileSystem, path: &str, data: &[u8]) -> belljar_files::Res
     outcome
 }
 
-/// Ends a stream: a file that turned out not to be needed is removed.
-pub(crate) fn finish(stream: OutputStream, files: &mut FileSystem) -> belljar_engine::CapturedStream {
+/// Ends a stream: its end is streamed on, and a file that turned out not to be needed is removed.
+pub(crate) fn finish(
+    stream: OutputStream,
+    which: Stream,
+    host: &dyn CellHost,
+    files: &mut FileSystem,
+) -> CapturedStream {
+    let end = stream.capture.end();
+    if !end.is_empty() {
+        host.event(event(which, end));
+    }
     let cut = stream.capture.is_cut();
     if let (false, Some(path)) = (cut, &stream.rest)
         && let Ok(root) = files.root()
@@ -75,4 +80,11 @@ pub(crate) fn finish(stream: OutputStream, files: &mut FileSystem) -> belljar_en
         let _ = files.close(root);
     }
     stream.capture.finish(if cut { stream.rest } else { None })
+}
+
+fn event(which: Stream, bytes: Vec<u8>) -> Event {
+    match which {
+        Stream::Stdout => Event::Stdout(bytes),
+        Stream::Stderr => Event::Stderr(bytes),
+    }
 }

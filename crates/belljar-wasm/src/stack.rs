@@ -15,7 +15,7 @@ pub(crate) const WASM_STACK: usize = 64 << 20;
 /// Room for the host functions that it calls.
 const HOST_STACK: usize = 4 << 20;
 /// What stays backed by memory in a stack that waits for its next use.
-const KEPT: usize = 256 << 10;
+const KEPT: usize = 128 << 10;
 /// How many stacks a thread keeps.
 const SPARE: usize = 2;
 

@@ -69,6 +69,7 @@ fn answer(call: &mut Call<'_>, message: Message) -> wasmtime::Result<Vec<u8>> {
             start(call, id & !HOST_ID, tool, bytes)?;
             Ok(Vec::new())
         }
+        Message::Exit { code } => Err(Stop::Exit(code).into()),
         Message::Wait { timeout } => {
             let results = wait(call, timeout)?;
             waiting::obey(call)?;

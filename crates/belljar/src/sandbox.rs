@@ -166,7 +166,11 @@ impl SandboxBuilder {
         };
         let (runtime, cache) = self.runtimes.ensure(progress)?;
         let engine =
-            WasmEngine::builder(runtime, cache).progress(progress).tracking(self.tracking).load()?;
+            WasmEngine::builder(runtime, cache)
+            .progress(progress)
+            .tracking(self.tracking)
+            .steps(spec.limits.steps.is_some())
+            .load()?;
         let spec = Arc::new(spec);
         engine.warm(&spec, self.warm);
         Ok(Sandbox { engine: Arc::new(engine.clone()), wasm: engine, spec, tools: Arc::new(tools) })

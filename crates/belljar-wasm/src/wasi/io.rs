@@ -100,7 +100,12 @@ fn write(mut call: Call<'_>, stream: u32, pointer: u32, length: u32, result: u32
     call.data_mut().scratch = buffer;
     match outcome? {
         Ok(()) => Record::<12>::new().write(&mut call, result),
-        Err(_) => fail(&mut call, result, FAILED),
+        Err(errno) => {
+            if let (Errno::NoSpace, Some(cell)) = (errno, &mut call.data_mut().cell) {
+                cell.files_full = true;
+            }
+            fail(&mut call, result, FAILED)
+        }
     }
 }
 
