@@ -3,7 +3,10 @@ use belljar_tests::{run, session, text};
 
 #[test]
 fn top_level_await() {
-    assert_eq!(run("import asyncio\nawait asyncio.sleep(0.01, result='slept')").value.unwrap().text, "'slept'");
+    assert_eq!(
+        run("import asyncio\nawait asyncio.sleep(0.01, result='slept')").value.unwrap().text,
+        "'slept'"
+    );
 }
 
 #[test]
@@ -30,7 +33,9 @@ async with scope() as where: seen.append(where)
 
 #[test]
 fn asyncio_run() {
-    let outcome = run("import asyncio\nasync def main():\n    await asyncio.sleep(0.01)\n    return 42\nasyncio.run(main())");
+    let outcome = run(
+        "import asyncio\nasync def main():\n    await asyncio.sleep(0.01)\n    return 42\nasyncio.run(main())",
+    );
     assert_eq!(outcome.value.unwrap().text, "42");
 }
 

@@ -84,7 +84,10 @@ fn many_sessions_one_after_another_leak_nothing() {
     sandbox().run_blocking("1").unwrap();
     let before = descriptors();
     for number in 0..500 {
-        assert_eq!(sandbox().run_blocking(format!("{number}")).unwrap().value.unwrap().text, number.to_string());
+        assert_eq!(
+            sandbox().run_blocking(format!("{number}")).unwrap().value.unwrap().text,
+            number.to_string()
+        );
     }
     assert!(descriptors() <= before + 5, "{before} {}", descriptors());
 }
@@ -96,7 +99,9 @@ fn warm_sessions_are_independent() {
     for number in 0..20 {
         let session = sandbox.session_blocking().unwrap();
         assert_eq!(text(&session, "'x' in globals()"), "False");
-        session.run_blocking(format!("x = {number}\nimport math\nmath.mark = x\nopen('f', 'x').close()")).unwrap();
+        session
+            .run_blocking(format!("x = {number}\nimport math\nmath.mark = x\nopen('f', 'x').close()"))
+            .unwrap();
         drawn.insert(text(&session, "import random, os\nrandom.random(), os.urandom(4)"));
         assert_eq!(text(&session, "x"), number.to_string());
         assert_eq!(session.run_blocking("1/0").unwrap().session.cell, 5);
@@ -131,6 +136,7 @@ fn a_session_may_move_between_threads() {
 fn a_session_outlives_its_sandbox() {
     let session = builder().build_blocking().unwrap().session_blocking().unwrap();
     assert_eq!(text(&session, "6 * 7"), "42");
-    let limited = builder().timeout(Duration::from_millis(200)).build_blocking().unwrap().session_blocking().unwrap();
+    let limited =
+        builder().timeout(Duration::from_millis(200)).build_blocking().unwrap().session_blocking().unwrap();
     assert_eq!(limited.run_blocking("while True: pass").unwrap().status, Status::Timeout);
 }

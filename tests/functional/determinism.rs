@@ -2,7 +2,11 @@ use belljar::{Clock, Entropy, Policy, Status};
 use belljar_tests::{builder, text};
 
 fn fixed() -> Policy {
-    Policy { clock: Clock::Fixed(1_700_000_000_000_000_000), entropy: Entropy::Seeded(7), ..Policy::default() }
+    Policy {
+        clock: Clock::Fixed(1_700_000_000_000_000_000),
+        entropy: Entropy::Seeded(7),
+        ..Policy::default()
+    }
 }
 
 const DRAW: &str = "
@@ -27,7 +31,10 @@ fn a_fixed_clock_and_a_seed_repeat() {
 fn another_seed_differs() {
     let draw = |seed| {
         let policy = Policy { entropy: Entropy::Seeded(seed), ..fixed() };
-        text(&builder().policy(policy).build_blocking().unwrap().session_blocking().unwrap(), "import random\nrandom.random()")
+        text(
+            &builder().policy(policy).build_blocking().unwrap().session_blocking().unwrap(),
+            "import random\nrandom.random()",
+        )
     };
     assert_eq!(draw(1), draw(1));
     assert_ne!(draw(1), draw(2));
@@ -65,7 +72,9 @@ fn steps_are_the_same_every_time() {
     let stopped = || {
         let session = sandbox.session_blocking().unwrap();
         session.run_blocking("x = 41\nseen = 0").unwrap();
-        let outcome = session.run_blocking("for seen in range(10**12):\n    if seen % 100_000 == 0: print(seen)").unwrap();
+        let outcome = session
+            .run_blocking("for seen in range(10**12):\n    if seen % 100_000 == 0: print(seen)")
+            .unwrap();
         assert_eq!(outcome.status, Status::Timeout, "{outcome:#?}");
         assert_eq!(text(&session, "x"), "41");
         (outcome.stdout, outcome.usage.steps, outcome.reason)

@@ -8,14 +8,18 @@ fn value(outcome: Outcome) -> Value {
 
 #[test]
 fn html_beside_text() {
-    let outcome = run("class T:\n    def __repr__(self): return 'T()'\n    def _repr_html_(self): return '<b>T</b>'\nT()");
+    let outcome = run(
+        "class T:\n    def __repr__(self): return 'T()'\n    def _repr_html_(self): return '<b>T</b>'\nT()",
+    );
     assert_eq!(outcome.value.as_ref().unwrap().text, "T()");
     assert_eq!(value(outcome), json!({ "text/plain": "T()", "text/html": "<b>T</b>" }));
 }
 
 #[test]
 fn png_is_base64() {
-    let outcome = run("class P:\n    def __repr__(self): return 'P'\n    def _repr_png_(self): return b'\\x89PNG\\r\\n'\nP()");
+    let outcome = run(
+        "class P:\n    def __repr__(self): return 'P'\n    def _repr_png_(self): return b'\\x89PNG\\r\\n'\nP()",
+    );
     assert_eq!(value(outcome), json!({ "text/plain": "P", "image/png": "iVBORw0K" }));
 }
 
@@ -47,12 +51,17 @@ class M:
     def _repr_mimebundle_(self, include=None, exclude=None):
         return {'text/plain': 'mine', 'application/vnd.vega+json': {'mark': 'bar'}}
 M()");
-    assert_eq!(value(outcome), json!({ "text/plain": "mine", "application/vnd.vega+json": { "mark": "bar" } }));
+    assert_eq!(
+        value(outcome),
+        json!({ "text/plain": "mine", "application/vnd.vega+json": { "mark": "bar" } })
+    );
 }
 
 #[test]
 fn display_shows_in_order() {
-    let outcome = run("class H:\n    def __repr__(self): return 'H'\n    def _repr_html_(self): return '<i>h</i>'\ndisplay(1, H())\ndisplay('three')\n4");
+    let outcome = run(
+        "class H:\n    def __repr__(self): return 'H'\n    def _repr_html_(self): return '<i>h</i>'\ndisplay(1, H())\ndisplay('three')\n4",
+    );
     let texts: Vec<&str> = outcome.displays.iter().map(|shown| shown.text.as_str()).collect();
     assert_eq!(texts, ["1", "H", "'three'"]);
     assert_eq!(outcome.displays[1].data.get_str("text/html"), Some("<i>h</i>"));
@@ -62,7 +71,10 @@ fn display_shows_in_order() {
 #[test]
 fn display_of_a_raw_bundle() {
     let outcome = run("display({'text/plain': 'p', 'text/html': '<p>'}, raw=True)");
-    assert_eq!(serde_json::to_value(&outcome.displays[0].data).unwrap(), json!({ "text/plain": "p", "text/html": "<p>" }));
+    assert_eq!(
+        serde_json::to_value(&outcome.displays[0].data).unwrap(),
+        json!({ "text/plain": "p", "text/html": "<p>" })
+    );
 }
 
 #[test]
@@ -74,20 +86,25 @@ fn displays_before_an_error_are_kept() {
 
 #[test]
 fn a_failing_form_is_left_out_and_told() {
-    let outcome = run("class B:\n    def __repr__(self): return 'B'\n    def _repr_html_(self): raise ValueError('broken')\nB()");
+    let outcome = run(
+        "class B:\n    def __repr__(self): return 'B'\n    def _repr_html_(self): raise ValueError('broken')\nB()",
+    );
     assert_eq!(outcome.value.unwrap().text, "B");
     insta::assert_snapshot!(outcome.stderr, @"_repr_html_ of B raised ValueError: broken");
 }
 
 #[test]
 fn an_object_that_answers_to_everything_is_not_fooled() {
-    let outcome = run("class Any:\n    def __getattr__(self, name): return lambda *a, **k: 'no'\n    def __repr__(self): return 'Any'\nAny()");
+    let outcome = run(
+        "class Any:\n    def __getattr__(self, name): return lambda *a, **k: 'no'\n    def __repr__(self): return 'Any'\nAny()",
+    );
     assert_eq!(value(outcome), json!({ "text/plain": "Any" }));
 }
 
 #[test]
 fn displays_are_bounded() {
-    let sandbox = builder().policy(Policy { display_bytes: 10_000, ..Policy::default() }).build_blocking().unwrap();
+    let sandbox =
+        builder().policy(Policy { display_bytes: 10_000, ..Policy::default() }).build_blocking().unwrap();
     let outcome = sandbox.run_blocking("for n in range(100): display('x' * 1000)").unwrap();
     assert!((5..10).contains(&outcome.displays.len()), "{}", outcome.displays.len());
     assert!(outcome.stderr.contains("dropped"), "{}", outcome.stderr);

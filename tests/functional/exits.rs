@@ -42,7 +42,7 @@ fn a_message_goes_to_stderr() {
 fn input_is_a_clear_error() {
     let raised = run("input('name? ')").exception.unwrap();
     assert_eq!(raised.kind, "EOFError");
-    insta::assert_snapshot!(raised.message, @"");
+    insta::assert_snapshot!(raised.message, @"there is no keyboard in the sandbox, so input() can't ask. Put the answer into a variable, pass it in a file or an environment variable, or call a tool.");
 }
 
 #[test]

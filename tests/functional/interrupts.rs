@@ -81,7 +81,10 @@ fn a_timeout_keeps_variables() {
         session.run_blocking("x = 41").unwrap();
         let outcome = session.run_blocking(code).unwrap();
         assert_eq!((outcome.status, outcome.exit_status()), (Status::Timeout, 124), "{code}: {outcome:#?}");
-        assert_eq!((outcome.stdout.as_str(), outcome.reason.as_deref()), ("go\n", Some("it ran longer than 300ms")));
+        assert_eq!(
+            (outcome.stdout.as_str(), outcome.reason.as_deref()),
+            ("go\n", Some("it ran longer than 300ms"))
+        );
         assert!((300.0..15_000.0).contains(&outcome.usage.wall_ms), "{:?}", outcome.usage);
         assert_eq!(text(&session, "x + 1"), "42", "{code}");
     }
@@ -154,13 +157,16 @@ fn many_interrupts_leave_the_session_sound() {
     for round in 0..40_u64 {
         let interrupt = session.interrupter();
         let outcome = session
-            .run_observed_blocking("print('go', flush=True)\nwhile True:\n    count += 1\n    values[count % 1000] = str(count)", move |_| {
-                let interrupt = interrupt.clone();
-                thread::spawn(move || {
-                    thread::sleep(Duration::from_micros(round * 53 % 3000));
-                    interrupt();
-                });
-            })
+            .run_observed_blocking(
+                "print('go', flush=True)\nwhile True:\n    count += 1\n    values[count % 1000] = str(count)",
+                move |_| {
+                    let interrupt = interrupt.clone();
+                    thread::spawn(move || {
+                        thread::sleep(Duration::from_micros(round * 53 % 3000));
+                        interrupt();
+                    });
+                },
+            )
             .unwrap();
         assert_eq!(outcome.status, Status::Interrupted, "{outcome:#?}");
     }

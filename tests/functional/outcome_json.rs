@@ -9,7 +9,10 @@ const CELLS: [(&str, Status); 14] = [
     ("1 + 1", Status::Ok),
     ("x = 1", Status::Ok),
     ("print('a' * 5000)\nimport sys\nprint('b' * 5000, file=sys.stderr)", Status::Ok),
-    ("class P:\n    def _repr_png_(self): return b'png'\n    def _repr_json_(self): return [1, {'a': None}]\nfor n in 1, 2: display(P())\nP()", Status::Ok),
+    (
+        "class P:\n    def _repr_png_(self): return b'png'\n    def _repr_json_(self): return [1, {'a': None}]\nfor n in 1, 2: display(P())\nP()",
+        Status::Ok,
+    ),
     ("def f(): 1/0\nf()", Status::Error),
     ("x = (", Status::Error),
     ("raise ExceptionGroup('g', [ValueError('\\udc80')])", Status::Error),
@@ -61,5 +64,33 @@ fn the_json_of_a_simple_cell() {
     let mut json = serde_json::to_value(session.run_blocking("print('hi')\n6 * 7").unwrap()).unwrap();
     json["usage"] = json!("…");
     json["session"]["id"] = json!("…");
-    insta::assert_json_snapshot!(json, @"");
+    insta::assert_json_snapshot!(json, @r#"
+    {
+      "displays": [],
+      "exception": null,
+      "exit_code": null,
+      "files_created": [],
+      "files_deleted": [],
+      "files_modified": [],
+      "reason": null,
+      "session": {
+        "cell": 1,
+        "id": "…",
+        "state": "kept"
+      },
+      "status": "ok",
+      "stderr": "",
+      "stderr_cut": null,
+      "stdout": "hi\n",
+      "stdout_cut": null,
+      "usage": "…",
+      "value": {
+        "data": {
+          "text/plain": "42"
+        },
+        "text": "42"
+      },
+      "version": 1
+    }
+    "#);
 }

@@ -13,7 +13,10 @@ fn stdout_and_stderr_are_apart() {
 #[test]
 fn output_before_an_error_is_kept() {
     let outcome = run("import sys\nprint('before')\nsys.stderr.write('also')\nraise ValueError('x')");
-    assert_eq!((outcome.status, outcome.stdout.as_str(), outcome.stderr.as_str()), (Status::Error, "before\n", "also"));
+    assert_eq!(
+        (outcome.status, outcome.stdout.as_str(), outcome.stderr.as_str()),
+        (Status::Error, "before\n", "also")
+    );
 }
 
 #[test]
@@ -50,12 +53,18 @@ fn descriptors_one_and_two_are_the_streams() {
 
 #[test]
 fn bytes_that_are_not_utf8_do_not_fail() {
-    assert_eq!(run("import sys\nsys.stdout.buffer.write(b'a\\xff\\xfeb')\nNone").stdout, "a\u{fffd}\u{fffd}b");
+    assert_eq!(
+        run("import sys\nsys.stdout.buffer.write(b'a\\xff\\xfeb')\nNone").stdout,
+        "a\u{fffd}\u{fffd}b"
+    );
 }
 
 #[test]
 fn the_order_of_print_and_write_is_kept() {
-    assert_eq!(run("import os\nprint('1', flush=True)\nos.write(1, b'2\\n')\nprint('3')").stdout, "1\n2\n3\n");
+    assert_eq!(
+        run("import os\nprint('1', flush=True)\nos.write(1, b'2\\n')\nprint('3')").stdout,
+        "1\n2\n3\n"
+    );
 }
 
 #[test]
@@ -78,14 +87,18 @@ fn long_output_keeps_its_beginning_and_its_end() {
     assert!(outcome.stdout.contains("… 7890 bytes cut …"));
 
     let rest = cut.rest.unwrap();
-    assert_eq!(text(&session, format!("open({rest:?}).read() == ''.join(f'line {{n}}\\n' for n in range(1000))")), "True");
+    assert_eq!(
+        text(&session, format!("open({rest:?}).read() == ''.join(f'line {{n}}\\n' for n in range(1000))")),
+        "True"
+    );
 }
 
 #[test]
 fn long_standard_error_is_cut_too() {
     let policy = Policy { output: 1000, ..Policy::default() };
     let outcome = builder().policy(policy).build_blocking().unwrap();
-    let outcome = outcome.run_blocking("import sys\nfor n in range(1000): print('e' * 99, file=sys.stderr)").unwrap();
+    let outcome =
+        outcome.run_blocking("import sys\nfor n in range(1000): print('e' * 99, file=sys.stderr)").unwrap();
     let cut = outcome.stderr_cut.unwrap();
     assert_eq!((cut.total_bytes, cut.cut_bytes), (100_000, 99_000));
     assert!(outcome.stdout_cut.is_none());
@@ -126,7 +139,8 @@ fn events_come_in_order() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hearer = Arc::clone(&heard);
     let code = "import sys\nprint('a')\ndisplay(1)\nprint('b', file=sys.stderr)\nprint('c')";
-    let outcome = session().run_observed_blocking(code, move |event| hearer.lock().unwrap().push(event)).unwrap();
+    let outcome =
+        session().run_observed_blocking(code, move |event| hearer.lock().unwrap().push(event)).unwrap();
     let heard: Vec<String> = heard
         .lock()
         .unwrap()

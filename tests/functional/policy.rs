@@ -46,7 +46,8 @@ fn the_extremes_that_are_allowed_work() {
         Policy { display_bytes: u64::MAX, tool_calls: u64::MAX, tool_bytes: u64::MAX, ..Policy::default() },
     ] {
         let tool = belljar::Tool::new("one", "", |_| Ok(1.into()));
-        let session = builder().policy(policy.clone()).tool(tool).build_blocking().unwrap().session_blocking().unwrap();
+        let session =
+            builder().policy(policy.clone()).tool(tool).build_blocking().unwrap().session_blocking().unwrap();
         session.run_blocking("x = 1").unwrap();
         let outcome = session.run_blocking("import sys\nprint('p')\ntry: tools.one()\nexcept Exception as e: print(e)\ndisplay(1)\nx + 1").unwrap();
         assert_eq!(outcome.status, Status::Ok, "{policy:?}: {outcome:#?}");
@@ -82,7 +83,8 @@ fn memory_is_limited() {
 
 #[test]
 fn caught_memory_errors_are_not_the_cells_end() {
-    let outcome = sandbox().run_blocking("try: bytearray(2**30)\nexcept MemoryError: print('caught')\n5").unwrap();
+    let outcome =
+        sandbox().run_blocking("try: bytearray(2**30)\nexcept MemoryError: print('caught')\n5").unwrap();
     assert_eq!((outcome.status, outcome.stdout.as_str()), (Status::Ok, "caught\n"));
 }
 

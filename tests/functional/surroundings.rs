@@ -13,7 +13,9 @@ fn home_and_cwd_are_the_workspace() {
 #[test]
 fn the_environment_is_the_policys() {
     let sandbox = builder().env("API_URL", "http://x/ä").env("EMPTY", "").build_blocking().unwrap();
-    let outcome = sandbox.run_blocking("import os\nsorted((k, v) for k, v in os.environ.items() if k not in ('HOME', 'PWD'))").unwrap();
+    let outcome = sandbox
+        .run_blocking("import os\nsorted((k, v) for k, v in os.environ.items() if k not in ('HOME', 'PWD'))")
+        .unwrap();
     assert_eq!(outcome.value.unwrap().text, "[('API_URL', 'http://x/ä'), ('EMPTY', '')]");
 }
 
@@ -35,13 +37,21 @@ fn the_environment_persists_within_the_session_only() {
 fn argv() {
     assert_eq!(run("import sys\nsys.argv").value.unwrap().text, "['-c']");
     let sandbox = builder().argv(vec!["script.py".into(), "--x".into()]).build_blocking().unwrap();
-    assert_eq!(sandbox.run_blocking("import sys\nsys.argv").unwrap().value.unwrap().text, "['script.py', '--x']");
+    assert_eq!(
+        sandbox.run_blocking("import sys\nsys.argv").unwrap().value.unwrap().text,
+        "['script.py', '--x']"
+    );
 }
 
 #[test]
 fn the_time_is_the_hosts() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
-    let guest: f64 = run("import datetime\ndatetime.datetime.now(datetime.timezone.utc).timestamp()").value.unwrap().text.parse().unwrap();
+    let guest: f64 = run("import datetime\ndatetime.datetime.now(datetime.timezone.utc).timestamp()")
+        .value
+        .unwrap()
+        .text
+        .parse()
+        .unwrap();
     assert!((guest - now).abs() < 60.0, "{guest} {now}");
     let guest: f64 = run("import time\ntime.time()").value.unwrap().text.parse().unwrap();
     assert!((guest - now).abs() < 60.0, "{guest} {now}");
@@ -50,13 +60,24 @@ fn the_time_is_the_hosts() {
 #[test]
 fn clocks_go_on_between_cells() {
     let session = session();
-    session.run_blocking("import time\nstart = time.monotonic(), time.perf_counter(), time.time()\ntime.sleep(0.05)").unwrap();
-    assert_eq!(text(&session, "all(0.04 < b - a < 60 for a, b in zip(start, (time.monotonic(), time.perf_counter(), time.time())))"), "True");
+    session
+        .run_blocking(
+            "import time\nstart = time.monotonic(), time.perf_counter(), time.time()\ntime.sleep(0.05)",
+        )
+        .unwrap();
+    assert_eq!(
+        text(
+            &session,
+            "all(0.04 < b - a < 60 for a, b in zip(start, (time.monotonic(), time.perf_counter(), time.time())))"
+        ),
+        "True"
+    );
 }
 
 #[test]
 fn sleep_sleeps() {
-    let outcome = run("import time\nstart = time.monotonic()\ntime.sleep(0.1)\ntime.monotonic() - start >= 0.099");
+    let outcome =
+        run("import time\nstart = time.monotonic()\ntime.sleep(0.1)\ntime.monotonic() - start >= 0.099");
     assert_eq!(outcome.value.unwrap().text, "True");
     assert!(outcome.usage.wall_ms >= 99.0);
 }

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 /// Gives back what it was given.
 fn echo() -> Tool {
-    Tool::new("echo", "Gives back what it was given.", |given| Ok(json!({ "args": given.args, "kwargs": given.kwargs })))
+    Tool::new("echo", "Gives back what it was given.", |given| {
+        Ok(json!({ "args": given.args, "kwargs": given.kwargs }))
+    })
 }
 
 fn add() -> Tool {
@@ -48,8 +50,11 @@ fn a_tool_is_called_by_name() {
 #[test]
 fn arguments_and_results_are_json() {
     let code = "tools.echo(1, 2.5, 'ä', None, True, [1, (2, 3)], k={'n': {'m': []}})";
-    insta::assert_snapshot!(value(run(builder().tool(echo()), code)), @"");
-    assert_eq!(value(run(builder().tool(echo()), "tools.echo(2 ** 60, -2 ** 60)['args'] == [2 ** 60, -2 ** 60]")), "True");
+    insta::assert_snapshot!(value(run(builder().tool(echo()), code)), @"{'args': [1, 2.5, 'ä', None, True, [1, [2, 3]]], 'kwargs': {'k': {'n': {'m': []}}}}");
+    assert_eq!(
+        value(run(builder().tool(echo()), "tools.echo(2 ** 60, -2 ** 60)['args'] == [2 ** 60, -2 ** 60]")),
+        "True"
+    );
 }
 
 #[test]
@@ -61,7 +66,10 @@ fn a_tool_can_be_awaited() {
 
 #[test]
 fn sync_works_where_a_loop_runs() {
-    assert_eq!(value(run(builder().tool(add()), "import asyncio\nawait asyncio.sleep(0)\ntools.add.sync(1, 1)")), "2");
+    assert_eq!(
+        value(run(builder().tool(add()), "import asyncio\nawait asyncio.sleep(0)\ntools.add.sync(1, 1)")),
+        "2"
+    );
 }
 
 #[test]
@@ -91,7 +99,10 @@ fn an_async_tool_runs_on_the_callers_runtime() {
     });
     let outcome = block_on(async {
         let sandbox = builder().tool(wait).build().await.unwrap();
-        sandbox.run("import asyncio\nsum(await asyncio.gather(*(tools.wait(n) for n in range(20))))").await.unwrap()
+        sandbox
+            .run("import asyncio\nsum(await asyncio.gather(*(tools.wait(n) for n in range(20))))")
+            .await
+            .unwrap()
     });
     assert_eq!(value(outcome), "190");
     assert!(most.load(Ordering::SeqCst) > 1);
@@ -117,13 +128,16 @@ for kind in 'ValueError', 'KeyError', 'PermissionError', 'Mystery', 'SystemExit'
     try: tools.fail(kind)
     except Exception as error: seen.append((type(error).__name__, str(error)))
 seen";
-    insta::assert_snapshot!(value(run(builder().tool(fail), code)), @"");
+    insta::assert_snapshot!(value(run(builder().tool(fail), code)), @r#"[('ValueError', 'because'), ('KeyError', "'because'"), ('PermissionError', 'because'), ('ToolError', 'Mystery: because'), ('ToolError', 'SystemExit: because'), ('ToolError', 'int: because'), ('ToolError', 'because')]"#);
 }
 
 #[test]
 fn an_awaited_failure_is_an_exception() {
     let fail = Tool::new("fail", "Fails.", |_| Err(ToolFailure::new("LookupError", "not found")));
-    let outcome = run(builder().tool(fail), "import asyncio\nawait asyncio.gather(tools.fail(), tools.fail(), return_exceptions=True)");
+    let outcome = run(
+        builder().tool(fail),
+        "import asyncio\nawait asyncio.gather(tools.fail(), tools.fail(), return_exceptions=True)",
+    );
     assert_eq!(value(outcome), "[LookupError('not found'), LookupError('not found')]");
 }
 
@@ -132,7 +146,13 @@ fn a_failure_that_nobody_catches_ends_the_cell() {
     let outcome = run(builder().tool(add()), "x = 1\ntools.add('a', 'b')");
     let raised = outcome.exception.unwrap();
     assert_eq!((raised.kind.as_str(), raised.message.as_str()), ("TypeError", "add takes two whole numbers"));
-    insta::assert_snapshot!(raised.traceback, @"");
+    insta::assert_snapshot!(raised.traceback, @r#"
+    Traceback (most recent call last):
+      File "<cell 1>", line 2, in <module>
+        tools.add('a', 'b')
+        ~~~~~~~~~^^^^^^^^^^
+    TypeError: add takes two whole numbers
+    "#);
 }
 
 #[test]
@@ -144,7 +164,10 @@ fn a_panicking_tool_is_a_failure() {
         let code = "seen = []\nfor tool in tools.panics, tools.panics_later:\n    try: tool()\n    except Exception as e: seen.append((type(e).__name__, str(e)))\nseen";
         sandbox.run(code).await.unwrap()
     });
-    assert_eq!(value(outcome), "[('ToolError', 'the tool panics panicked'), ('ToolError', 'the tool panics_later panicked')]");
+    assert_eq!(
+        value(outcome),
+        "[('ToolError', 'the tool panics panicked'), ('ToolError', 'the tool panics_later panicked')]"
+    );
 }
 
 #[test]
@@ -176,7 +199,11 @@ fn a_deadline_does_not_wait_for_a_slow_tool() {
         Ok(json!(1))
     });
     let sandbox = builder().timeout(Duration::from_millis(200)).tool(slow).build_blocking().unwrap();
-    for code in ["tools.slow()", "await tools.slow()", "import asyncio\nasync def f(): await tools.slow()\nasyncio.run(f())"] {
+    for code in [
+        "tools.slow()",
+        "await tools.slow()",
+        "import asyncio\nasync def f(): await tools.slow()\nasyncio.run(f())",
+    ] {
         let session = sandbox.session_blocking().unwrap();
         session.run_blocking("x = 1").unwrap();
         let outcome = session.run_blocking(code).unwrap();
@@ -198,7 +225,10 @@ except Exception as error: told = type(error).__name__, str(error)
 done, told";
     let sandbox = builder().policy(policy).tool(add()).build_blocking().unwrap();
     let session = sandbox.session_blocking().unwrap();
-    assert_eq!(belljar_tests::text(&session, code), "(3, ('ToolError', 'this cell has used up its 3 tool calls'))");
+    assert_eq!(
+        belljar_tests::text(&session, code),
+        "(3, ('ToolError', 'this cell has used up its 3 tool calls'))"
+    );
     assert_eq!(belljar_tests::text(&session, "tools.add(1, 1)"), "2", "the next cell has calls of its own");
 }
 
@@ -215,7 +245,11 @@ fn the_size_of_arguments_is_limited() {
 fn the_size_of_results_is_limited() {
     let large = Tool::new("large", "Says much.", |_| Ok(json!("x".repeat(2000))));
     let policy = Policy { tool_bytes: 1000, ..Policy::default() };
-    for call in ["tools.large()", "await tools.large()", "import asyncio\nasync def f(): return await tools.large()\nasyncio.run(f())"] {
+    for call in [
+        "tools.large()",
+        "await tools.large()",
+        "import asyncio\nasync def f(): return await tools.large()\nasyncio.run(f())",
+    ] {
         let outcome = run(builder().policy(policy.clone()).tool(large.clone()), call);
         assert_eq!(outcome.exception.map(|raised| raised.kind).as_deref(), Some("ValueError"), "{call}");
     }
@@ -223,7 +257,10 @@ fn the_size_of_results_is_limited() {
 
 #[test]
 fn large_arguments_and_results_pass_within_the_limit() {
-    let outcome = run(builder().tool(echo()), "len(tools.echo.sync('x' * 3_000_000)['args'][0]), len((await tools.echo('y' * 3_000_000))['args'][0])");
+    let outcome = run(
+        builder().tool(echo()),
+        "len(tools.echo.sync('x' * 3_000_000)['args'][0]), len((await tools.echo('y' * 3_000_000))['args'][0])",
+    );
     assert_eq!(value(outcome), "(3000000, 3000000)");
 }
 
@@ -231,9 +268,9 @@ fn large_arguments_and_results_pass_within_the_limit() {
 fn an_unknown_tool_is_an_attribute_error_that_helps() {
     let raised = run(builder().tool(add()), "tools.ad(1, 2)").exception.unwrap();
     assert_eq!(raised.kind, "AttributeError");
-    insta::assert_snapshot!(raised.message, @"");
+    insta::assert_snapshot!(raised.message, @"there is no tool 'ad'. Did you mean 'add'? Available: add");
     let raised = run(builder(), "tools.anything()").exception.unwrap();
-    insta::assert_snapshot!(raised.message, @"");
+    insta::assert_snapshot!(raised.message, @"there is no tool 'anything': the host offers none to this session");
 }
 
 #[test]
@@ -250,9 +287,21 @@ fn arguments_that_are_not_json_are_told() {
 fn tools_describe_themselves() {
     let sandbox = builder().tool(add()).tool(echo()).build_blocking().unwrap();
     let session = sandbox.session_blocking().unwrap();
-    assert_eq!(belljar_tests::text(&session, "dir(tools), list(tools), 'add' in tools, len(tools)"), "(['ToolError', 'add', 'echo'], ['add', 'echo'], True, 2)");
-    assert_eq!(belljar_tests::text(&session, "import inspect\nstr(inspect.signature(tools.add)), tools.add.__doc__"), "('(a: int, b: int)', 'Adds two numbers.')");
-    assert_eq!(belljar_tests::text(&session, "from tools import add\nimport tools as same\nadd(1, 1), same is tools"), "(2, True)");
+    assert_eq!(
+        belljar_tests::text(&session, "dir(tools), list(tools), 'add' in tools, len(tools)"),
+        "(['ToolError', 'add', 'echo'], ['add', 'echo'], True, 2)"
+    );
+    assert_eq!(
+        belljar_tests::text(&session, "import inspect\nstr(inspect.signature(tools.add)), tools.add.__doc__"),
+        "('(a: int, b: int)', 'Adds two numbers.')"
+    );
+    assert_eq!(
+        belljar_tests::text(
+            &session,
+            "from tools import add\nimport tools as same\nadd(1, 1), same is tools"
+        ),
+        "(2, True)"
+    );
 }
 
 #[test]
@@ -270,7 +319,8 @@ fn a_tool_may_use_another_session() {
     other.run_blocking("total = 0").unwrap();
     let ask = Tool::new("ask", "Asks another session.", move |given| {
         let code = format!("total += {}\ntotal", given.args[0]);
-        let outcome = other.run_blocking(code).map_err(|error| ToolFailure::new("ToolError", error.to_string()))?;
+        let outcome =
+            other.run_blocking(code).map_err(|error| ToolFailure::new("ToolError", error.to_string()))?;
         Ok(json!(outcome.value.map(|value| value.text)))
     });
     assert_eq!(value(run(builder().tool(ask), "[tools.ask(n) for n in (1, 2, 3)]")), "['1', '3', '6']");
@@ -285,7 +335,11 @@ fn a_late_answer_does_not_reach_the_next_cell() {
     let sandbox = builder().timeout(Duration::from_millis(150)).tool(slow).build_blocking().unwrap();
     let session = sandbox.session_blocking().unwrap();
     for _ in 0..3 {
-        session.run_blocking("import asyncio\nt = asyncio.ensure_future(tools.slow(200))\nawait asyncio.sleep(0.01)").unwrap();
+        session
+            .run_blocking(
+                "import asyncio\nt = asyncio.ensure_future(tools.slow(200))\nawait asyncio.sleep(0.01)",
+            )
+            .unwrap();
         assert_eq!(belljar_tests::text(&session, "await tools.slow(1), tools.slow.sync(2)"), "(1, 2)");
     }
 }

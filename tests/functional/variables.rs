@@ -10,7 +10,9 @@ fn the_value_is_the_last_expression() {
 
 #[test]
 fn a_statement_has_no_value() {
-    for code in ["x = 1", "", "# only a comment", "pass", "None", "1;x = 2", "if True:\n    5\n", "def f(): return 1"] {
+    for code in
+        ["x = 1", "", "# only a comment", "pass", "None", "1;x = 2", "if True:\n    5\n", "def f(): return 1"]
+    {
         assert_eq!(run(code).value, None, "{code:?}");
     }
 }
@@ -33,14 +35,20 @@ fn variables_persist() {
 #[test]
 fn functions_classes_and_imports_persist() {
     let session = session();
-    session.run_blocking("import math\nclass A:\n    n = 3\ndef area(r): return round(math.pi * r * r, 2)").unwrap();
+    session
+        .run_blocking("import math\nclass A:\n    n = 3\ndef area(r): return round(math.pi * r * r, 2)")
+        .unwrap();
     assert_eq!(text(&session, "area(A.n)"), "28.27");
 }
 
 #[test]
 fn generators_keep_their_place() {
     let session = session();
-    session.run_blocking("def count():\n    n = 0\n    while True:\n        n += 1\n        yield n\ng = count()\nnext(g)").unwrap();
+    session
+        .run_blocking(
+            "def count():\n    n = 0\n    while True:\n        n += 1\n        yield n\ng = count()\nnext(g)",
+        )
+        .unwrap();
     assert_eq!(text(&session, "next(g)"), "2");
     assert_eq!(text(&session, "next(g)"), "3");
 }
@@ -72,7 +80,10 @@ fn the_last_value_is_underscore() {
 fn main_is_a_module() {
     let session = session();
     session.run_blocking("def f(): pass\nclass P:\n    pass").unwrap();
-    assert_eq!(text(&session, "__name__, f.__module__, P.__module__"), "('__main__', '__main__', '__main__')");
+    assert_eq!(
+        text(&session, "__name__, f.__module__, P.__module__"),
+        "('__main__', '__main__', '__main__')"
+    );
     assert_eq!(text(&session, "import sys\nsys.modules['__main__'].f is f"), "True");
     assert_eq!(text(&session, "import pickle\ntype(pickle.loads(pickle.dumps(P()))) is P"), "True");
 }
@@ -109,7 +120,13 @@ fn sessions_share_nothing() {
     one.run_blocking("x = 1\nimport math, json, sys\nmath.tau = 0\njson.mark = 1\nsys.path.append('/mine')\nopen('f.txt', 'w').close()").unwrap();
     let outcome = two.run_blocking("x").unwrap();
     assert_eq!(outcome.exception.unwrap().kind, "NameError");
-    assert_eq!(text(&two, "import math, json, sys, os\nmath.tau > 6, hasattr(json, 'mark'), '/mine' in sys.path, os.listdir()"), "(True, False, False, [])");
+    assert_eq!(
+        text(
+            &two,
+            "import math, json, sys, os\nmath.tau > 6, hasattr(json, 'mark'), '/mine' in sys.path, os.listdir()"
+        ),
+        "(True, False, False, [])"
+    );
     assert_eq!(text(&one, "x, math.tau"), "(1, 0)");
 }
 

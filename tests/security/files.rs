@@ -151,7 +151,8 @@ fn links_lead_out_of_no_read_only_mount() {
 #[test]
 fn links_lead_out_of_no_writable_mount() {
     let host = Host::new();
-    let outcome = host.hostile(belljar::MountAccess::ReadWrite).run(escape(&host)).ended(&[Status::Ok]).outcome;
+    let outcome =
+        host.hostile(belljar::MountAccess::ReadWrite).run(escape(&host)).ended(&[Status::Ok]).outcome;
     assert!(!outcome.value.unwrap().text.contains("secret"));
     host.is_untouched();
 }
@@ -175,7 +176,11 @@ sorted(seen)";
 #[test]
 fn a_writable_mount_has_a_quota() {
     let host = Host::new();
-    let mount = belljar::Mount { host: host.directory.path().join("mount"), guest: "/m".into(), access: belljar::MountAccess::ReadWrite };
+    let mount = belljar::Mount {
+        host: host.directory.path().join("mount"),
+        guest: "/m".into(),
+        access: belljar::MountAccess::ReadWrite,
+    };
     let policy = Policy { mounts: vec![mount], file_bytes: 1 << 20, file_count: 100, ..Hostile::policy() };
     let code = "
 def fill():
@@ -218,11 +223,14 @@ fn a_swapped_link_leads_nowhere() {
     session.run_blocking("import os\nfd = os.open('/m/swap', os.O_RDONLY)\nos.chdir('/m/swap')").unwrap();
     fs::rename(&swapped, mount.join("aside")).unwrap();
     symlink("..", &swapped).unwrap();
-    let seen = text(&session, "
+    let seen = text(
+        &session,
+        "
 seen = []
 for path in 'secret.txt', '/m/swap/secret.txt':
     try: seen.append(open(path).read())
     except OSError: seen.append(None)
-seen");
+seen",
+    );
     assert!(!seen.contains("secret"), "{seen}");
 }

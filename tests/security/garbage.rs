@@ -77,7 +77,9 @@ fn random_bytes_are_no_code() {
         let mut code = noise(seed, 1 + (seed as usize * 37) % 3000);
         if seed % 2 == 0 {
             // Printable, so that more than the first byte is looked at.
-            code.iter_mut().for_each(|byte| *byte = b"\n\t ()[]{}:;,.=+-*/%'\"\\#@!0123456789abcdefgnrx"[usize::from(*byte) % 45]);
+            code.iter_mut().for_each(|byte| {
+                *byte = b"\n\t ()[]{}:;,.=+-*/%'\"\\#@!0123456789abcdefgnrx"[usize::from(*byte) % 45]
+            });
         }
         let outcome = session.run_blocking(code).unwrap();
         assert!([Status::Ok, Status::Error].contains(&outcome.status), "{seed}: {outcome:#?}");
@@ -88,9 +90,10 @@ fn random_bytes_are_no_code() {
 #[test]
 fn random_words_are_hardly_code() {
     const WORDS: [&str; 48] = [
-        "if", "else", "for", "in", "while", "try", "except", "finally", "with", "as", "def", "class", "lambda", "yield",
-        "await", "async", "return", "import", "from", "global", "nonlocal", "del", "match", "case", "type", "x", "y", "self",
-        "1", "'s'", "f'{x}'", "(", ")", "[", "]", "{", "}", ":", ",", ".", "=", ":=", "*", "**", "\n", "\n    ", "->", "@",
+        "if", "else", "for", "in", "while", "try", "except", "finally", "with", "as", "def", "class",
+        "lambda", "yield", "await", "async", "return", "import", "from", "global", "nonlocal", "del",
+        "match", "case", "type", "x", "y", "self", "1", "'s'", "f'{x}'", "(", ")", "[", "]", "{", "}", ":",
+        ",", ".", "=", ":=", "*", "**", "\n", "\n    ", "->", "@",
     ];
     let sandbox = belljar_tests::builder().policy(Hostile::policy()).build_blocking().unwrap();
     let session = sandbox.session_blocking().unwrap();

@@ -23,7 +23,13 @@ fn costs_at_most(mebibytes: u64, hostile: Hostile, code: &str) {
     {
         eprintln!("{peak} MiB: {:?} {:?}", outcome.status, outcome.reason);
     }
-    assert!(peak <= mebibytes, "{peak} MiB: {:?} {:?} {:?}", outcome.status, outcome.reason, outcome.exception);
+    assert!(
+        peak <= mebibytes,
+        "{peak} MiB: {:?} {:?} {:?}",
+        outcome.status,
+        outcome.reason,
+        outcome.exception
+    );
 }
 
 macro_rules! costs {

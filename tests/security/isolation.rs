@@ -34,7 +34,11 @@ fn hostile_sessions_at_the_same_time() {
                     for round in 0..3 {
                         session.run(HOSTILE[(number + round * 5) % HOSTILE.len()]).await.unwrap();
                         let outcome = session.run("keep").await.unwrap();
-                        assert_eq!(outcome.value.map(|value| value.text), Some(number.to_string()), "{round}");
+                        assert_eq!(
+                            outcome.value.map(|value| value.text),
+                            Some(number.to_string()),
+                            "{round}"
+                        );
                     }
                 })
             })
@@ -68,7 +72,10 @@ fn a_rollback_takes_back_everything_and_nothing_else() {
         .unwrap();
     assert_eq!(outcome.status, Status::Exited);
     assert_eq!(
-        belljar_tests::text(&session, "x, next(i), os.getcwd(), os.listdir(), 'E' in os.environ, '/x' in sys.path, 'big' in globals()"),
+        belljar_tests::text(
+            &session,
+            "x, next(i), os.getcwd(), os.listdir(), 'E' in os.environ, '/x' in sys.path, 'big' in globals()"
+        ),
         "({'a': [1, 2]}, 2, '/workspace', ['log'], False, False, False)"
     );
     assert_eq!(belljar_tests::text(&session, "random.getstate()[1][:3]"), drawn);

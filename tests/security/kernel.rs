@@ -148,7 +148,10 @@ fn random_frames_are_contained() {
              wit_world.exchange(bytes([kind]) + body)\n"
         );
         let outcome = session.run_blocking(code).unwrap();
-        assert!([Status::Ok, Status::Killed, Status::Timeout].contains(&outcome.status), "{seed}: {outcome:#?}");
+        assert!(
+            [Status::Ok, Status::Killed, Status::Timeout].contains(&outcome.status),
+            "{seed}: {outcome:#?}"
+        );
         assert_eq!(belljar_tests::text(&session, "keep"), "41", "{seed}");
     }
 }

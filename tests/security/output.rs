@@ -47,7 +47,8 @@ fn the_overflow_file_counts_against_the_quota() {
 #[test]
 fn overflow_files_of_many_cells_stay_within_the_quota() {
     let policy = Policy { file_bytes: 1 << 20, output: 1000, ..Hostile::policy() };
-    let session = belljar_tests::builder().policy(policy).build_blocking().unwrap().session_blocking().unwrap();
+    let session =
+        belljar_tests::builder().policy(policy).build_blocking().unwrap().session_blocking().unwrap();
     for _ in 0..20 {
         let outcome = session.run_blocking("print('x' * 300_000)").unwrap();
         assert_eq!(outcome.status, Status::Ok);

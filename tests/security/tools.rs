@@ -35,15 +35,29 @@ fn a_million_calls() {
 fn a_million_calls_at_once() {
     let (sandbox, calls) = with_tools(Policy { tool_calls: 1000, ..Hostile::policy() });
     let code = "import asyncio\nx = await asyncio.gather(*(tools.echo(n) for n in range(10**6)), return_exceptions=True)";
-    Hostile::within(sandbox).run(code).ended(&[Status::Ok, Status::Timeout, Status::OutOfMemory, Status::Killed]);
+    Hostile::within(sandbox).run(code).ended(&[
+        Status::Ok,
+        Status::Timeout,
+        Status::OutOfMemory,
+        Status::Killed,
+    ]);
     assert!(calls.load(Ordering::SeqCst) <= 1000);
 }
 
 #[test]
 fn a_huge_argument() {
-    for call in ["tools.echo('x' * 100_000_000)", "await tools.echo('x' * 100_000_000)", "tools.echo([0] * 10_000_000)"] {
+    for call in [
+        "tools.echo('x' * 100_000_000)",
+        "await tools.echo('x' * 100_000_000)",
+        "tools.echo([0] * 10_000_000)",
+    ] {
         let (sandbox, calls) = with_tools(Hostile::policy());
-        Hostile::within(sandbox).run(call).ended(&[Status::Error, Status::OutOfMemory, Status::Killed, Status::Timeout]);
+        Hostile::within(sandbox).run(call).ended(&[
+            Status::Error,
+            Status::OutOfMemory,
+            Status::Killed,
+            Status::Timeout,
+        ]);
         assert_eq!(calls.load(Ordering::SeqCst), 0);
     }
 }
@@ -83,7 +97,13 @@ for value in ('\ud800', '\x00', S('x'), D(a=1), I(5), F(1.5), L([1]), 10**5000, 
     try: tools.echo(value, **{'k\x00': value})
     except (TypeError, ValueError, KeyError): pass
 tools.echo(1)";
-    Hostile::within(sandbox).run(code).ended(&[Status::Ok, Status::Error, Status::Interrupted, Status::Exited, Status::Killed]);
+    Hostile::within(sandbox).run(code).ended(&[
+        Status::Ok,
+        Status::Error,
+        Status::Interrupted,
+        Status::Exited,
+        Status::Killed,
+    ]);
 }
 
 #[test]

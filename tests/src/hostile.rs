@@ -84,7 +84,9 @@ impl Hostile {
     fn run_here(self, code: Request) -> Witness {
         let session = self.sandbox.session_blocking().unwrap();
         let neighbour = self.sandbox.session_blocking().unwrap();
-        session.run_blocking("keep = 41\nwith open('/workspace/kept.txt', 'w') as file: file.write('kept')\n").unwrap();
+        session
+            .run_blocking("keep = 41\nwith open('/workspace/kept.txt', 'w') as file: file.write('kept')\n")
+            .unwrap();
         neighbour.run_blocking("other = [7]").unwrap();
         for code in self.before {
             let outcome = session.run_blocking(code).unwrap();

@@ -65,10 +65,12 @@ fn rust_tests() -> Command {
 fn guest_tests() -> anyhow::Result<Command> {
     let python = python().context("the guest kernel's tests need python3 (3.10 or newer) on the path")?;
     let mut command = Command::new(python);
-    command
-        .current_dir(root())
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .args(["-m", "unittest", "discover", "--start-directory", "guest/tests", "--top-level-directory", "guest"]);
+    command.current_dir(root()).env("PYTHONDONTWRITEBYTECODE", "1").args([
+        "-m",
+        "unittest",
+        "discover",
+        "guest/tests",
+    ]);
     Ok(command)
 }
 

@@ -10,6 +10,7 @@ pub(crate) fn tell(outcome: &Outcome) {
         console::print_error(format!("{}\n", exception.traceback.trim_end_matches('\n')).as_bytes());
     }
     let (what, why, advice) = match outcome.status {
+        Status::Error if outcome.reason.is_some() => ("error", "", "; --files raises the limit"),
         Status::Ok | Status::Error | Status::Exited => return,
         Status::Interrupted if outcome.reason.is_none() => return,
         Status::Timeout => ("timeout", "its time was over", ""),

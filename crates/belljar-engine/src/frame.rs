@@ -198,9 +198,8 @@ pub fn wait_answer(results: &[StartedResult], interrupt: bool) -> Vec<u8> {
 
 /// The answer to a `CALL`.
 pub fn call_answer(answer: &CallAnswer) -> Vec<u8> {
-    serde_json::to_vec(answer).unwrap_or_else(|_| {
-        br#"{"error":{"type":"ToolError","message":"the result is not JSON"}}"#.to_vec()
-    })
+    serde_json::to_vec(answer)
+        .unwrap_or_else(|_| br#"{"error":{"type":"ToolError","message":"the result is not JSON"}}"#.to_vec())
 }
 
 /// Reads the guest's reply to a frame of ours.
@@ -229,9 +228,7 @@ pub fn decode_message(frame: &[u8]) -> Result<Message, FrameError> {
         }
         WAIT => Ok(Message::Wait { timeout: json::<Timeout>(kind, payload)?.checked() }),
         STREAM => match payload.split_first() {
-            Some((&stream @ (1 | 2), bytes)) => {
-                Ok(Message::Stream { stream, bytes: bytes.to_vec() })
-            }
+            Some((&stream @ (1 | 2), bytes)) => Ok(Message::Stream { stream, bytes: bytes.to_vec() }),
             _ => Err(FrameError::Payload { kind, reason: "no such stream".to_owned() }),
         },
         EXIT => match payload.try_into() {
@@ -244,8 +241,7 @@ pub fn decode_message(frame: &[u8]) -> Result<Message, FrameError> {
 
 // serde_json bounds the depth of what it reads (128), so hostile nesting is an error, not a stack overflow.
 fn json<'a, T: Deserialize<'a>>(kind: u8, payload: &'a [u8]) -> Result<T, FrameError> {
-    serde_json::from_slice(payload)
-        .map_err(|error| FrameError::Payload { kind, reason: error.to_string() })
+    serde_json::from_slice(payload).map_err(|error| FrameError::Payload { kind, reason: error.to_string() })
 }
 
 #[derive(Deserialize)]

@@ -24,9 +24,7 @@ mod spec;
 mod stream;
 mod tool;
 
-pub use cell::{
-    Cell, CellReport, Changes, Event, ExceptionReport, State, Status, TraceFrame, Usage,
-};
+pub use cell::{Cell, CellReport, Changes, Event, ExceptionReport, State, Status, TraceFrame, Usage};
 pub use engine::{Capabilities, CellHost, Engine, Guest, Interrupter};
 pub use error::EngineError;
 pub use limits::Limits;

@@ -33,13 +33,7 @@ impl StreamCapture {
     pub fn new(limit: u64) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let tail_limit = limit / 4;
-        Self {
-            head: Vec::new(),
-            tail: VecDeque::new(),
-            head_limit: limit - tail_limit,
-            tail_limit,
-            total: 0,
-        }
+        Self { head: Vec::new(), tail: VecDeque::new(), head_limit: limit - tail_limit, tail_limit, total: 0 }
     }
 
     /// Takes what the guest wrote; returns how many of these bytes, from the start, are to be

@@ -56,7 +56,12 @@ pub struct Options<'o> {
 impl Default for Options<'_> {
     /// Polls call the host, no names; CPython's interrupt and libc's allocator are kept.
     fn default() -> Self {
-        Self { polls: Polls::default(), names: false, keep: &["PyErr_SetInterruptEx", "malloc", "free"], python: "" }
+        Self {
+            polls: Polls::default(),
+            names: false,
+            keep: &["PyErr_SetInterruptEx", "malloc", "free"],
+            python: "",
+        }
     }
 }
 

@@ -41,9 +41,7 @@ impl ClockState {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 Timestamp::from_nanoseconds(now.as_nanos() as i128)
             }
-            Clock::Fixed(start) => {
-                Timestamp::from_nanoseconds(i128::from(start) + i128::from(self.tick()))
-            }
+            Clock::Fixed(start) => Timestamp::from_nanoseconds(i128::from(start) + i128::from(self.tick())),
         }
     }
 

@@ -30,7 +30,8 @@ pub(crate) fn load(
         Some(entry) => entry,
         None => {
             progress.begin("compiling the interpreter", EXPECTED);
-            let made = cache.make(KIND, &key, progress, |directory| compile(engine, &runtime.core(), directory));
+            let made =
+                cache.make(KIND, &key, progress, |directory| compile(engine, &runtime.core(), directory));
             progress.end();
             made?
         }

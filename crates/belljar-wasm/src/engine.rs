@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use belljar_engine::{Capabilities, Engine, EngineError, Guest, GuestSpec, MountAccess};
 use belljar_files::{Access, Dir, MountError, Quota};
-use belljar_runtime::{Cache, Quiet, Progress, Runtime};
+use belljar_runtime::{Cache, Progress, Quiet, Runtime};
 
 use crate::clock::ClockState;
 use crate::config::{self, Metering};

@@ -41,9 +41,10 @@ impl LoadError {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::File { .. } | Self::Damaged { .. } | Self::Code(_) => {
-                Some("`belljar runtime clean` removes the cached runtime; it is made anew when it is next needed".to_owned())
-            }
+            Self::File { .. } | Self::Damaged { .. } | Self::Code(_) => Some(
+                "`belljar runtime clean` removes the cached runtime; it is made anew when it is next needed"
+                    .to_owned(),
+            ),
             Self::Cache(error) => Some(error.hint().to_owned()),
             Self::Thread(_) => None,
         }

@@ -155,7 +155,8 @@ impl WasmGuest {
     }
 
     fn roll_back(&mut self) -> Result<(), EngineError> {
-        let gone = |error: wasmtime::Error| EngineError::Gone(format!("it could not be rolled back: {error:#}"));
+        let gone =
+            |error: wasmtime::Error| EngineError::Gone(format!("it could not be rolled back: {error:#}"));
         match &self.before {
             Before::Fresh => {
                 let mut machine = self.shared.machine(&self.spec)?;
@@ -366,17 +367,15 @@ impl Guest for WasmGuest {
         let (started, cpu) = (Instant::now(), thread_time());
         // SAFETY: the word is in this instance's memory, which lives until after `end` below.
         let running = unsafe { self.control.begin(word) };
-        let ticket = limits.wall.and_then(|wall| started.checked_add(wall)).map(|at| {
-            self.shared.watchdog.watch(&self.control, running, Cause::Deadline, at, limits.grace)
-        });
+        let ticket = limits
+            .wall
+            .and_then(|wall| started.checked_add(wall))
+            .map(|at| self.shared.watchdog.watch(&self.control, running, Cause::Deadline, at, limits.grace));
         let ending = self.execute(&cell);
         let cause = self.control.end();
         drop(ticket);
-        let mut usage = Usage {
-            wall: started.elapsed(),
-            cpu: thread_time().saturating_sub(cpu),
-            ..Usage::default()
-        };
+        let mut usage =
+            Usage { wall: started.elapsed(), cpu: thread_time().saturating_sub(cpu), ..Usage::default() };
         if let Some(steps) = limits.steps {
             usage.steps = self.instance.store.get_fuel().ok().map(|left| steps.saturating_sub(left));
         }

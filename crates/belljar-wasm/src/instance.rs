@@ -46,10 +46,7 @@ impl Program {
         poll_address: u32,
         globals: usize,
     ) -> wasmtime::Result<Self> {
-        let named = NAMES
-            .iter()
-            .filter_map(|name| Some((*name, module.get_export_index(name)?)))
-            .collect();
+        let named = NAMES.iter().filter_map(|name| Some((*name, module.get_export_index(name)?))).collect();
         let globals = (0..globals)
             .map(|index| {
                 module
@@ -157,7 +154,8 @@ impl Instance {
             .write(&mut self.store, pointer as usize, frame)
             .map_err(|_| Stop::violation("a pointer outside its memory"))?;
         let result = self.exports.handle.call(&mut self.store, (pointer, length))?;
-        let reply = frame::decode_reply(self.reply(result)?).map_err(|error| Stop::violation(error.to_string()))?;
+        let reply =
+            frame::decode_reply(self.reply(result)?).map_err(|error| Stop::violation(error.to_string()))?;
         // Without this the guest's stack pointer drifts.
         if let Some(post) = &self.exports.post_handle {
             post.call(&mut self.store, result)?;

@@ -12,7 +12,9 @@ use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
 
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
+};
 use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 
 /// wasm's page: what memories grow by.

@@ -103,8 +103,7 @@ impl WriteTracker {
         }
         // SAFETY: the kernel just gave us this descriptor.
         let userfault = unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) };
-        let features =
-            FEATURE_WP | FEATURE_WP_HUGETLBFS_SHMEM | FEATURE_WP_UNPOPULATED | FEATURE_WP_ASYNC;
+        let features = FEATURE_WP | FEATURE_WP_HUGETLBFS_SHMEM | FEATURE_WP_UNPOPULATED | FEATURE_WP_ASYNC;
         let mut api = [UFFD_API, features, 0];
         ioctl(&userfault, UFFDIO_API, &mut api)?;
         let mut register = [span.base as u64, span.length as u64, REGISTER_MODE_WP, 0];
@@ -162,9 +161,7 @@ fn scan(span: Span, mut arguments: ScanArguments) -> io::Result<Vec<Range<usize>
         arguments.regions_length = regions.len() as u64;
         // SAFETY: the argument is the structure that the request wants, and the regions it points
         // to outlive the call.
-        let count = unsafe {
-            libc::ioctl(pagemap()?.as_raw_fd(), PAGEMAP_SCAN, &raw mut arguments)
-        };
+        let count = unsafe { libc::ioctl(pagemap()?.as_raw_fd(), PAGEMAP_SCAN, &raw mut arguments) };
         if count < 0 {
             return Err(io::Error::last_os_error());
         }

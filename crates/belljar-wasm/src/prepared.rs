@@ -118,7 +118,8 @@ fn prepare(program: &Program, runtime: &Runtime, directory: &Path) -> Result<(),
     state.hot = pages::private(span).unwrap_or_default();
 
     let path = directory.join(STATE);
-    let text = serde_json::to_vec(&state).map_err(|error| LoadError::Damaged { path: path.clone(), reason: error.to_string() })?;
+    let text = serde_json::to_vec(&state)
+        .map_err(|error| LoadError::Damaged { path: path.clone(), reason: error.to_string() })?;
     fs::write(&path, text).map_err(|source| LoadError::File { path, source })
 }
 
@@ -129,13 +130,15 @@ const WARM_UP: &[&str] = &["print(1 + 1)", "1 + 1", "x = 1\ndel x", "1 / 0", "im
 const ROUNDS: usize = 60;
 
 const IMMORTALS: &str = "/tmp/immortals";
-const LIST_IMMORTALS: &str = "import gc, belljar_guest.immortal as x\ngc.collect()\ngc.freeze()\nx.write('/tmp/immortals')\ndel gc, x";
+const LIST_IMMORTALS: &str =
+    "import gc, belljar_guest.immortal as x\ngc.collect()\ngc.freeze()\nx.write('/tmp/immortals')\ndel gc, x";
 /// No object is shared this often; a larger count isn't one.
 const MOST_REFERENCES: u32 = 1 << 28;
 
 /// Makes the objects that the guest listed immortal (`guest/belljar_guest/immortal.py` says why).
 fn make_immortal(instance: &mut Instance) -> Result<(), LoadError> {
-    let failed = |reason: String| LoadError::Code(format!("its objects could not be made immortal: {reason}"));
+    let failed =
+        |reason: String| LoadError::Code(format!("its objects could not be made immortal: {reason}"));
     let listed = run(instance, &cell(LIST_IMMORTALS))?;
     if let Reply::Done(Done { exception: Some(raised), .. }) = listed {
         return Err(failed(raised.traceback));
@@ -152,7 +155,8 @@ fn make_immortal(instance: &mut Instance) -> Result<(), LoadError> {
     let memory = instance.memory_mut();
     for address in words {
         let address = address as usize;
-        let count = memory.get_mut(address..address + 4).ok_or_else(|| failed("an address is wrong".to_owned()))?;
+        let count =
+            memory.get_mut(address..address + 4).ok_or_else(|| failed("an address is wrong".to_owned()))?;
         let references = u32::from_le_bytes([count[0], count[1], count[2], count[3]]);
         if !(1..MOST_REFERENCES).contains(&references) {
             return Err(failed(format!("an object has {references} references")));
@@ -230,7 +234,9 @@ fn files(runtime: &Runtime) -> Result<Machine, LoadError> {
             .map_err(|error| LoadError::Code(error.to_string()))?;
     }
     for directory in ["/workspace", "/tmp", "/data"] {
-        files.make_directories(directory).map_err(|errno| LoadError::Code(format!("{directory}: {errno}")))?;
+        files
+            .make_directories(directory)
+            .map_err(|errno| LoadError::Code(format!("{directory}: {errno}")))?;
     }
     files.take_changes();
     Ok(Machine {

@@ -44,8 +44,7 @@ impl Shadow {
     /// Copies the private pages of `memory`. `reserved` is how large the memory may become.
     pub(crate) fn new(memory: &[u8], reserved: usize, track: bool) -> io::Result<Self> {
         let reserved = reserved.max(memory.len());
-        let mut shadow =
-            Self { copy: SparseCopy::new(reserved)?, tracking: None, length: memory.len() };
+        let mut shadow = Self { copy: SparseCopy::new(reserved)?, tracking: None, length: memory.len() };
         let span = Span { base: memory.as_ptr() as usize, length: memory.len() };
         for range in pages::private(span)? {
             shadow.copy.store(memory, range);

@@ -94,7 +94,10 @@ fn display(call: &mut Call<'_>, bundle: MimeBundle) -> wasmtime::Result<()> {
             cell.displays.push(bundle);
         }
         None => {
-            let note = format!("belljar: a display of {size} bytes was dropped: this cell may show {} bytes in all\n", cell.limits.display_bytes);
+            let note = format!(
+                "belljar: a display of {size} bytes was dropped: this cell may show {} bytes in all\n",
+                cell.limits.display_bytes
+            );
             output::write(call.data_mut(), Stream::Stderr, note.as_bytes());
         }
     }

@@ -67,14 +67,7 @@ impl Watchdog {
         Ticket { shared: Arc::clone(&self.shared), number }
     }
 
-    fn add(
-        &self,
-        control: &Arc<Control>,
-        cell: u64,
-        cause: Cause,
-        at: Instant,
-        grace: Duration,
-    ) -> u64 {
+    fn add(&self, control: &Arc<Control>, cell: u64, cause: Cause, at: Instant, grace: Duration) -> u64 {
         let mut state = self.shared.lock();
         state.next_ticket += 1;
         let number = state.next_ticket;

@@ -56,9 +56,10 @@ impl Error {
             Self::Cache(error) => Some(error.hint().to_owned()),
             Self::Policy(error) => error.hint(),
             Self::Engine(error) => engine_hint(error),
-            Self::NoCacheDirectory => {
-                Some("set HOME or XDG_CACHE_HOME, or name a directory with --cache-dir or BELLJAR_CACHE_DIR".to_owned())
-            }
+            Self::NoCacheDirectory => Some(
+                "set HOME or XDG_CACHE_HOME, or name a directory with --cache-dir or BELLJAR_CACHE_DIR"
+                    .to_owned(),
+            ),
             Self::ToolName { .. } => Some("use a Python identifier that no other tool has".to_owned()),
             Self::Abandoned => None,
         }
@@ -67,12 +68,12 @@ impl Error {
 
 fn engine_hint(error: &EngineError) -> Option<String> {
     match error {
-        EngineError::Mount { .. } => {
-            Some("a mount is HOST:GUEST or HOST:GUEST:rw; HOST is a directory, GUEST an absolute path".to_owned())
-        }
-        EngineError::Exhausted(_) => {
-            Some("close sessions, or raise the limits on address space, memory maps and open files".to_owned())
-        }
+        EngineError::Mount { .. } => Some(
+            "a mount is HOST:GUEST or HOST:GUEST:rw; HOST is a directory, GUEST an absolute path".to_owned(),
+        ),
+        EngineError::Exhausted(_) => Some(
+            "close sessions, or raise the limits on address space, memory maps and open files".to_owned(),
+        ),
         _ => None,
     }
 }

@@ -40,13 +40,13 @@ mod tool;
 mod tool_threads;
 
 pub use belljar_engine::{Clock, Entropy, Event, MimeBundle, Mount, MountAccess, State, ToolFailure};
-pub use belljar_runtime::{Quiet, Progress};
+pub use belljar_runtime::{Progress, Quiet};
 pub use belljar_wasm::Tracking;
 pub use cell::{Request, RunningCell};
 pub use error::Error;
 pub use location::default_cache_dir;
 pub use outcome::{
-    Cut, Exception, Outcome, SessionState, Status, TraceFrame, Usage, Value, OUTCOME_VERSION, outcome_schema,
+    Cut, Exception, OUTCOME_VERSION, Outcome, SessionState, Status, TraceFrame, Usage, Value, outcome_schema,
 };
 pub use policy::{Policy, PolicyError, Rollback, parse_size};
 pub use sandbox::{Runtimes, Sandbox, SandboxBuilder};

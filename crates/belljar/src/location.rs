@@ -9,11 +9,11 @@ use std::path::PathBuf;
 /// `$BELLJAR_CACHE_DIR`, else `belljar` in the user's cache directory.
 pub fn default_cache_dir() -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("BELLJAR_CACHE_DIR")
-        .or_else(|| Some(absolute("XDG_CACHE_HOME")?.join("belljar")))
-        .or_else(|| {
+    absolute("BELLJAR_CACHE_DIR").or_else(|| Some(absolute("XDG_CACHE_HOME")?.join("belljar"))).or_else(
+        || {
             let home = absolute("HOME")?;
             let cache = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
             Some(home.join(cache).join("belljar"))
-        })
+        },
+    )
 }

@@ -122,9 +122,12 @@ impl PolicyError {
             Self::Memory(_) => "use between 48 MiB and 4 GiB".to_owned(),
             Self::Variable(_) => "names have no '=' and no NUL, and are not empty".to_owned(),
             Self::MountPoint(_) => {
-                "use an absolute path such as /data/input; /python, /usr and / are the interpreter's own".to_owned()
+                "use an absolute path such as /data/input; /python, /usr and / are the interpreter's own"
+                    .to_owned()
             }
-            Self::Size(_) => "write bytes, or a number with KiB, MiB, GiB, KB, MB or GB, e.g. 256MiB".to_owned(),
+            Self::Size(_) => {
+                "write bytes, or a number with KiB, MiB, GiB, KB, MB or GB, e.g. 256MiB".to_owned()
+            }
         })
     }
 }

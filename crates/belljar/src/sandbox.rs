@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_engine::{Engine, GuestSpec, Mount, MountAccess};
-use belljar_runtime::{Cache, Maker, Quiet, Progress, Runtime};
+use belljar_runtime::{Cache, Maker, Progress, Quiet, Runtime};
 use belljar_wasm::{Tracking, WasmEngine};
 
 use crate::tool::ToolTable;
@@ -165,8 +165,7 @@ impl SandboxBuilder {
             None => &Quiet,
         };
         let (runtime, cache) = self.runtimes.ensure(progress)?;
-        let engine =
-            WasmEngine::builder(runtime, cache)
+        let engine = WasmEngine::builder(runtime, cache)
             .progress(progress)
             .tracking(self.tracking)
             .steps(spec.limits.steps.is_some())

@@ -124,7 +124,10 @@ impl ToolTable {
     /// Starts a call; the answer goes to `reply`.
     pub(crate) fn call(&self, call: ToolCall, reply: ToolReply, runtime: Option<&Handle>) {
         let Some(tool) = self.tools.get(&call.name) else {
-            reply(Err(ToolFailure::new("AttributeError", format!("there is no tool called {:?}", call.name))));
+            reply(Err(ToolFailure::new(
+                "AttributeError",
+                format!("there is no tool called {:?}", call.name),
+            )));
             return;
         };
         let arguments = ToolArguments { args: call.args, kwargs: call.kwargs };
@@ -140,9 +143,11 @@ impl ToolTable {
             }
             (Function::Async(function), None) => {
                 let function = Arc::clone(function);
-                self.run(call.name, reply, move || match tokio::runtime::Builder::new_current_thread().enable_time().build() {
-                    Ok(runtime) => runtime.block_on(function(arguments)),
-                    Err(error) => Err(ToolFailure::new("ToolError", error.to_string())),
+                self.run(call.name, reply, move || {
+                    match tokio::runtime::Builder::new_current_thread().enable_time().build() {
+                        Ok(runtime) => runtime.block_on(function(arguments)),
+                        Err(error) => Err(ToolFailure::new("ToolError", error.to_string())),
+                    }
                 });
             }
             (Function::Sync(function), _) => {

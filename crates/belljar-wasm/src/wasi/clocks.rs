@@ -22,10 +22,7 @@ pub(super) fn define(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
     let wall = interface("clocks/wall-clock");
     linker.func_wrap(&wall, "now", |mut call: Call<'_>, result: u32| {
         let now = call.data_mut().machine.clock.wall();
-        Record::<16>::new()
-            .u64(0, now.seconds.max(0) as u64)
-            .u32(8, now.nanoseconds)
-            .write(&mut call, result)
+        Record::<16>::new().u64(0, now.seconds.max(0) as u64).u32(8, now.nanoseconds).write(&mut call, result)
     })?;
     linker.func_wrap(&wall, "resolution", |mut call: Call<'_>, result: u32| {
         Record::<16>::new().u32(8, 1).write(&mut call, result)

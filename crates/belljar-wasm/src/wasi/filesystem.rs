@@ -38,7 +38,14 @@ fn descriptors(linker: &mut Linker<HostState>, types: &str) -> wasmtime::Result<
     linker.func_wrap(
         types,
         "[method]descriptor.open-at",
-        |mut call: Call<'_>, directory: u32, path_flags: u32, path: u32, length: u32, open: u32, flags: u32, result: u32| {
+        |mut call: Call<'_>,
+         directory: u32,
+         path_flags: u32,
+         path: u32,
+         length: u32,
+         open: u32,
+         flags: u32,
+         result: u32| {
             let outcome = at_path(&mut call, directory, path, length, |machine, directory, path| {
                 let options = OpenOptions {
                     create: open & 1 != 0,
@@ -60,17 +67,22 @@ fn descriptors(linker: &mut Linker<HostState>, types: &str) -> wasmtime::Result<
             let _ = machine.files.close(handle);
         }
     })?;
-    linker.func_wrap(types, "[method]descriptor.get-flags", |mut call: Call<'_>, number: u32, result: u32| {
-        let outcome = on_descriptor(&mut call, number, |machine, handle| machine.files.access(handle))?;
-        match outcome {
-            Ok(access) => {
-                let flags = u8::from(access.read) | u8::from(access.write) << 1
-                    | u8::from(access.directory && access.write) << 5;
-                Record::<2>::new().u8(1, flags).write(&mut call, result)
+    linker.func_wrap(
+        types,
+        "[method]descriptor.get-flags",
+        |mut call: Call<'_>, number: u32, result: u32| {
+            let outcome = on_descriptor(&mut call, number, |machine, handle| machine.files.access(handle))?;
+            match outcome {
+                Ok(access) => {
+                    let flags = u8::from(access.read)
+                        | u8::from(access.write) << 1
+                        | u8::from(access.directory && access.write) << 5;
+                    Record::<2>::new().u8(1, flags).write(&mut call, result)
+                }
+                Err(errno) => Record::<2>::new().u8(0, 1).u8(1, code(errno)).write(&mut call, result),
             }
-            Err(errno) => Record::<2>::new().u8(0, 1).u8(1, code(errno)).write(&mut call, result),
-        }
-    })?;
+        },
+    )?;
     linker.func_wrap(types, "[method]descriptor.stat", |mut call: Call<'_>, number: u32, result: u32| {
         let outcome = on_descriptor(&mut call, number, |machine, handle| machine.files.stat(handle))?;
         write_stat(&mut call, outcome, result)
@@ -139,8 +151,9 @@ fn contents(linker: &mut Linker<HostState>, types: &str) -> wasmtime::Result<()>
         "[method]descriptor.read",
         |mut call: Call<'_>, number: u32, length: u64, offset: u64, result: u32| {
             let mut buffer = vec![0; length.min(MAX_READ) as usize];
-            let outcome =
-                on_descriptor(&mut call, number, |machine, handle| machine.files.read(handle, offset, &mut buffer))?;
+            let outcome = on_descriptor(&mut call, number, |machine, handle| {
+                machine.files.read(handle, offset, &mut buffer)
+            })?;
             match outcome {
                 Ok(count) => {
                     let (pointer, count) = hand_over(&mut call, Allocator::Wasi, 1, &buffer[..count])?;
@@ -234,7 +247,13 @@ fn paths(linker: &mut Linker<HostState>, types: &str) -> wasmtime::Result<()> {
     linker.func_wrap(
         types,
         "[method]descriptor.symlink-at",
-        |mut call: Call<'_>, directory: u32, target: u32, target_length: u32, path: u32, length: u32, result: u32| {
+        |mut call: Call<'_>,
+         directory: u32,
+         target: u32,
+         target_length: u32,
+         path: u32,
+         length: u32,
+         result: u32| {
             let target = abi::string(&mut call, target, target_length)?;
             let outcome = at_path(&mut call, directory, path, length, |machine, directory, path| {
                 machine.files.symlink_at(&target.ok_or(Errno::IllegalByteSequence)?, directory, path)
@@ -261,7 +280,14 @@ fn paths(linker: &mut Linker<HostState>, types: &str) -> wasmtime::Result<()> {
     linker.func_wrap(
         types,
         "[method]descriptor.rename-at",
-        |mut call: Call<'_>, old: u32, path: u32, length: u32, new: u32, new_path: u32, new_length: u32, result: u32| {
+        |mut call: Call<'_>,
+         old: u32,
+         path: u32,
+         length: u32,
+         new: u32,
+         new_path: u32,
+         new_length: u32,
+         result: u32| {
             let new_path = abi::string(&mut call, new_path, new_length)?;
             let new = call.data().machine.resources.descriptor(new)?;
             let outcome = at_path(&mut call, old, path, length, |machine, old, path| {
@@ -273,7 +299,15 @@ fn paths(linker: &mut Linker<HostState>, types: &str) -> wasmtime::Result<()> {
     linker.func_wrap(
         types,
         "[method]descriptor.link-at",
-        |mut call: Call<'_>, old: u32, flags: u32, path: u32, length: u32, new: u32, new_path: u32, new_length: u32, result: u32| {
+        |mut call: Call<'_>,
+         old: u32,
+         flags: u32,
+         path: u32,
+         length: u32,
+         new: u32,
+         new_path: u32,
+         new_length: u32,
+         result: u32| {
             let new_path = abi::string(&mut call, new_path, new_length)?;
             let new = call.data().machine.resources.descriptor(new)?;
             let outcome = at_path(&mut call, old, path, length, |machine, old, path| {
@@ -290,7 +324,15 @@ fn times(linker: &mut Linker<HostState>, types: &str) -> wasmtime::Result<()> {
     linker.func_wrap(
         types,
         "[method]descriptor.set-times",
-        |mut call: Call<'_>, number: u32, a: u32, a_s: u64, a_ns: u32, m: u32, m_s: u64, m_ns: u32, result: u32| {
+        |mut call: Call<'_>,
+         number: u32,
+         a: u32,
+         a_s: u64,
+         a_ns: u32,
+         m: u32,
+         m_s: u64,
+         m_ns: u32,
+         result: u32| {
             let outcome = on_descriptor(&mut call, number, |machine, handle| {
                 machine.files.set_clock(machine.clock.wall());
                 machine.files.set_times(handle, new_time(a, a_s, a_ns), new_time(m, m_s, m_ns))
@@ -301,7 +343,18 @@ fn times(linker: &mut Linker<HostState>, types: &str) -> wasmtime::Result<()> {
     linker.func_wrap(
         types,
         "[method]descriptor.set-times-at",
-        |mut call: Call<'_>, directory: u32, flags: u32, path: u32, length: u32, a: u32, a_s: u64, a_ns: u32, m: u32, m_s: u64, m_ns: u32, result: u32| {
+        |mut call: Call<'_>,
+         directory: u32,
+         flags: u32,
+         path: u32,
+         length: u32,
+         a: u32,
+         a_s: u64,
+         a_ns: u32,
+         m: u32,
+         m_s: u64,
+         m_ns: u32,
+         result: u32| {
             let outcome = at_path(&mut call, directory, path, length, |machine, directory, path| {
                 let (accessed, modified) = (new_time(a, a_s, a_ns), new_time(m, m_s, m_ns));
                 machine.files.set_times_at(directory, path, flags & 1 != 0, accessed, modified)
@@ -317,7 +370,8 @@ fn directories(linker: &mut Linker<HostState>, types: &str) -> wasmtime::Result<
         types,
         "[method]descriptor.read-directory",
         |mut call: Call<'_>, number: u32, result: u32| {
-            let outcome = on_descriptor(&mut call, number, |machine, handle| machine.files.read_directory(handle))?;
+            let outcome =
+                on_descriptor(&mut call, number, |machine, handle| machine.files.read_directory(handle))?;
             hold(&mut call, outcome.map(Resource::Directory), result)
         },
     )?;

@@ -23,9 +23,13 @@ const MAX_POLL: u32 = 4096;
 pub(super) fn define(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
     let streams = interface("io/streams");
     linker.func_wrap(&streams, "[method]input-stream.read", read)?;
-    linker.func_wrap(&streams, "[method]output-stream.check-write", |mut call: Call<'_>, _stream: u32, result: u32| {
-        Record::<16>::new().u64(8, MAX_WRITE).write(&mut call, result)
-    })?;
+    linker.func_wrap(
+        &streams,
+        "[method]output-stream.check-write",
+        |mut call: Call<'_>, _stream: u32, result: u32| {
+            Record::<16>::new().u64(8, MAX_WRITE).write(&mut call, result)
+        },
+    )?;
     for name in ["write", "blocking-write-and-flush"] {
         linker.func_wrap(&streams, &format!("[method]output-stream.{name}"), write)?;
     }
@@ -83,9 +87,11 @@ fn read(mut call: Call<'_>, stream: u32, length: u64, result: u32) -> wasmtime::
     }
     let written = match outcome {
         Ok(0) if length > 0 => fail(&mut call, result, CLOSED),
-        Ok(count) => hand_over(&mut call, Allocator::Wasi, 1, &buffer[..count]).and_then(|(pointer, length)| {
-            Record::<12>::new().u32(4, pointer).u32(8, length).write(&mut call, result)
-        }),
+        Ok(count) => {
+            hand_over(&mut call, Allocator::Wasi, 1, &buffer[..count]).and_then(|(pointer, length)| {
+                Record::<12>::new().u32(4, pointer).u32(8, length).write(&mut call, result)
+            })
+        }
         Err(_) => fail(&mut call, result, FAILED),
     };
     call.data_mut().scratch = buffer;
@@ -159,7 +165,8 @@ fn wait_for(call: &mut Call<'_>, pollables: &[u32]) -> wasmtime::Result<Vec<u32>
         waiting::sleep_until(call, earliest)?;
     }
     let now = call.data_mut().machine.clock.monotonic();
-    let mut ready: Vec<u32> = (0..).zip(&times).filter(|(_, at)| at.unwrap_or(0) <= now).map(|(i, _)| i).collect();
+    let mut ready: Vec<u32> =
+        (0..).zip(&times).filter(|(_, at)| at.unwrap_or(0) <= now).map(|(i, _)| i).collect();
     if ready.is_empty() {
         // Woken by an interrupt: say that something is ready, so that the interpreter looks for it.
         ready.push(0);
