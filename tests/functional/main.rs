@@ -12,6 +12,7 @@ mod mounts;
 mod outcome_json;
 mod output;
 mod policy;
+mod rollback;
 mod standard_library;
 mod surroundings;
 mod tools;

@@ -82,7 +82,6 @@ stopped! {
     a_slow_html("class A:\n    def _repr_html_(self):\n        while True: pass\ndisplay(A())");
     a_slow_import("import sys\nclass F:\n    def find_spec(self, *a):\n        while True: pass\nsys.meta_path.insert(0, F())\nimport nowhere");
     a_slow_hook("import sys\ndef h(*a):\n    while True: pass\nsys.displayhook = h\nexec(compile('1', 'x', 'single'))");
-    a_slow_unraisable("import sys\ndef h(*a):\n    while True: pass\nsys.unraisablehook = h\nclass A:\n    def __del__(self): 1/0\na = A()\ndel a");
     a_slow_gc_callback("import gc\ndef c(*a):\n    while True: pass\ngc.callbacks.append(c)\ngc.collect()");
     generators_that_refuse("def g():\n    while True:\n        try: yield\n        except BaseException: pass\nx = g(); next(x)\nwhile True:\n    try: x.throw(ValueError)\n    except BaseException: pass");
 }
@@ -91,4 +90,5 @@ stopped! {
     a_slow_message("class E(Exception):\n    def __str__(self):\n        while True: pass\nraise E") => Error;
     a_slow_exit_code("class C:\n    def __str__(self):\n        while True: pass\nraise SystemExit(C())") => Exited;
     a_slow_stream("import sys\nclass F:\n    def write(self, x): return 1\n    def flush(self):\n        while True: pass\nsys.stdout = F()") => Ok;
+    a_slow_unraisable("import sys\ndef h(*a):\n    while True: pass\nsys.unraisablehook = h\nclass A:\n    def __del__(self): 1/0\na = A()\ndel a") => Ok;
 }

@@ -169,7 +169,27 @@ for pair in ('/m/in.txt', '/workspace/in'), ('/workspace/kept.txt', '/m/kept'), 
         except OSError as error: seen.add(error.strerror)
 sorted(seen)";
     let outcome = host.hostile(belljar::MountAccess::ReadWrite).run(code).ended(&[Status::Ok]).outcome;
-    insta::assert_snapshot!(outcome.value.unwrap().text, @"");
+    insta::assert_snapshot!(outcome.value.unwrap().text, @"['Cross-device link']");
+    host.is_untouched();
+}
+
+/// Output that is too long goes to a file whose name the guest can guess.
+#[test]
+fn the_overflow_file_is_no_way_into_a_mount() {
+    let host = Host::new();
+    let mount = host.directory.path().join("mount");
+    let sandbox = builder().mount(&mount, "/m").build_blocking().unwrap();
+    let session = sandbox.session_blocking().unwrap();
+    session
+        .run_blocking("import os\nfor n in range(20): os.symlink('/m/in.txt', f'/tmp/cell-{n}.stdout')")
+        .unwrap();
+    let outcome = session.run_blocking("print('x' * 5_000_000)").unwrap();
+    assert_eq!(outcome.status, Status::Ok);
+    assert_eq!(fs::read_to_string(mount.join("in.txt")).unwrap(), "in");
+    let session = sandbox.session_blocking().unwrap();
+    session.run_blocking("import os\nfor n in range(20): os.mkdir(f'/tmp/cell-{n}.stdout')").unwrap();
+    let outcome = session.run_blocking("print('x' * 5_000_000)").unwrap();
+    assert_eq!((outcome.status, outcome.stdout_cut.unwrap().rest), (Status::Ok, None));
     host.is_untouched();
 }
 

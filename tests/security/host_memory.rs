@@ -60,10 +60,14 @@ costs! {
 #[test]
 fn large_arguments_of_slow_calls() {
     let slow = Tool::new("slow", "", |given| {
-        thread::sleep(Duration::from_millis(1500));
+        thread::sleep(Duration::from_secs(8));
         Ok(json!(given.args.len()))
     });
-    let sandbox = builder().policy(Policy { ..Hostile::policy() }).tool(slow).build_blocking().unwrap();
+    let sandbox = builder()
+        .policy(Policy { timeout: Some(Duration::from_secs(8)), ..Hostile::policy() })
+        .tool(slow)
+        .build_blocking()
+        .unwrap();
     let code = "import asyncio\nx = 'x' * 4_000_000\nawait asyncio.gather(*(tools.slow(x) for _ in range(400)), return_exceptions=True)\nNone";
     costs_at_most(1000, Hostile::within(sandbox), code);
 }

@@ -5,8 +5,10 @@ use belljar::{Outcome, Policy, Request, Sandbox, Session, SessionState, Status};
 
 use crate::{builder, within};
 
-/// What hostile cells get to use: little, so that the suite is quick.
-const TIMEOUT: Duration = Duration::from_secs(2);
+/// Cells that run for ever are stopped soon, so that the suite is quick.
+const SOON: Duration = Duration::from_secs(2);
+/// Cells that end by themselves have time to, however busy the machine is.
+const LATER: Duration = Duration::from_secs(30);
 const MEMORY: u64 = 256 << 20;
 /// Longer than any cell may take on a loaded machine.
 const HANG: Duration = Duration::from_secs(90);
@@ -32,9 +34,18 @@ impl Default for Hostile {
 }
 
 impl Hostile {
+    /// For a cell that must end by itself.
+    pub fn patient() -> Self {
+        static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
+            let policy = Policy { timeout: Some(LATER), ..Hostile::policy() };
+            builder().policy(policy).build_blocking().unwrap()
+        });
+        Self::within(SANDBOX.clone())
+    }
+
     /// What hostile cells may use unless a test says otherwise.
     pub fn policy() -> Policy {
-        Policy { timeout: Some(TIMEOUT), memory: MEMORY, ..Policy::default() }
+        Policy { timeout: Some(SOON), memory: MEMORY, ..Policy::default() }
     }
 
     /// In a sandbox of the test's own.

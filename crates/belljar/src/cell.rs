@@ -35,6 +35,18 @@ impl From<String> for Request {
     }
 }
 
+impl From<&String> for Request {
+    fn from(code: &String) -> Self {
+        code.as_str().into()
+    }
+}
+
+impl From<&[u8]> for Request {
+    fn from(code: &[u8]) -> Self {
+        code.to_vec().into()
+    }
+}
+
 impl From<Vec<u8>> for Request {
     fn from(code: Vec<u8>) -> Self {
         Self { code, file: None }

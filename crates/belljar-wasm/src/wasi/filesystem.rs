@@ -1,6 +1,6 @@
 //! `wasi:filesystem`: descriptors over [`belljar_files`].
 
-use belljar_files::{Errno, FileType, Handle, Metadata, OpenOptions, SetTime, Timestamp};
+use belljar_files::{Errno, FileSystem, FileType, Handle, Metadata, OpenOptions, SetTime, Timestamp};
 use wasmtime::Linker;
 
 use super::interface;
@@ -11,6 +11,11 @@ use crate::stop::Stop;
 
 /// The most that one read hands over.
 const MAX_READ: u64 = 1 << 20;
+
+/// Does something to the file at a path.
+type PathOperation = fn(&mut FileSystem, Handle, &str) -> Result<(), Errno>;
+/// Tells the guest about a file.
+type WriteMetadata = fn(&mut Call<'_>, Result<Metadata, Errno>, u32) -> wasmtime::Result<()>;
 
 pub(super) fn define(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
     linker.func_wrap(
@@ -83,18 +88,17 @@ fn descriptors(linker: &mut Linker<HostState>, types: &str) -> wasmtime::Result<
             }
         },
     )?;
-    linker.func_wrap(types, "[method]descriptor.stat", |mut call: Call<'_>, number: u32, result: u32| {
-        let outcome = on_descriptor(&mut call, number, |machine, handle| machine.files.stat(handle))?;
-        write_stat(&mut call, outcome, result)
-    })?;
-    linker.func_wrap(
-        types,
-        "[method]descriptor.metadata-hash",
-        |mut call: Call<'_>, number: u32, result: u32| {
-            let outcome = on_descriptor(&mut call, number, |machine, handle| machine.files.stat(handle))?;
-            write_hash(&mut call, outcome, result)
-        },
-    )?;
+    let looks: [(&str, WriteMetadata); 2] = [("stat", write_stat), ("metadata-hash", write_hash)];
+    for (name, write) in looks {
+        linker.func_wrap(
+            types,
+            &format!("[method]descriptor.{name}"),
+            move |mut call: Call<'_>, number: u32, result: u32| {
+                let outcome = on_descriptor(&mut call, number, |machine, handle| machine.files.stat(handle))?;
+                write(&mut call, outcome, result)
+            },
+        )?;
+    }
     for name in ["sync", "sync-data"] {
         linker.func_wrap(
             types,
@@ -194,56 +198,36 @@ fn contents(linker: &mut Linker<HostState>, types: &str) -> wasmtime::Result<()>
 }
 
 fn paths(linker: &mut Linker<HostState>, types: &str) -> wasmtime::Result<()> {
-    linker.func_wrap(
-        types,
-        "[method]descriptor.stat-at",
-        |mut call: Call<'_>, directory: u32, flags: u32, path: u32, length: u32, result: u32| {
-            let outcome = at_path(&mut call, directory, path, length, |machine, directory, path| {
-                machine.files.stat_at(directory, path, flags & 1 != 0)
-            })?;
-            write_stat(&mut call, outcome, result)
-        },
-    )?;
-    linker.func_wrap(
-        types,
-        "[method]descriptor.metadata-hash-at",
-        |mut call: Call<'_>, directory: u32, flags: u32, path: u32, length: u32, result: u32| {
-            let outcome = at_path(&mut call, directory, path, length, |machine, directory, path| {
-                machine.files.stat_at(directory, path, flags & 1 != 0)
-            })?;
-            write_hash(&mut call, outcome, result)
-        },
-    )?;
-    linker.func_wrap(
-        types,
-        "[method]descriptor.create-directory-at",
-        |mut call: Call<'_>, directory: u32, path: u32, length: u32, result: u32| {
-            let outcome = at_path(&mut call, directory, path, length, |machine, directory, path| {
-                machine.files.make_directory_at(directory, path)
-            })?;
-            write_unit(&mut call, outcome, result)
-        },
-    )?;
-    linker.func_wrap(
-        types,
-        "[method]descriptor.remove-directory-at",
-        |mut call: Call<'_>, directory: u32, path: u32, length: u32, result: u32| {
-            let outcome = at_path(&mut call, directory, path, length, |machine, directory, path| {
-                machine.files.remove_directory_at(directory, path)
-            })?;
-            write_unit(&mut call, outcome, result)
-        },
-    )?;
-    linker.func_wrap(
-        types,
-        "[method]descriptor.unlink-file-at",
-        |mut call: Call<'_>, directory: u32, path: u32, length: u32, result: u32| {
-            let outcome = at_path(&mut call, directory, path, length, |machine, directory, path| {
-                machine.files.unlink_at(directory, path)
-            })?;
-            write_unit(&mut call, outcome, result)
-        },
-    )?;
+    let looks: [(&str, WriteMetadata); 2] = [("stat-at", write_stat), ("metadata-hash-at", write_hash)];
+    for (name, write) in looks {
+        linker.func_wrap(
+            types,
+            &format!("[method]descriptor.{name}"),
+            move |mut call: Call<'_>, directory: u32, flags: u32, path: u32, length: u32, result: u32| {
+                let outcome = at_path(&mut call, directory, path, length, |machine, directory, path| {
+                    machine.files.stat_at(directory, path, flags & 1 != 0)
+                })?;
+                write(&mut call, outcome, result)
+            },
+        )?;
+    }
+    let operations: [(&str, PathOperation); 3] = [
+        ("create-directory-at", FileSystem::make_directory_at),
+        ("remove-directory-at", FileSystem::remove_directory_at),
+        ("unlink-file-at", FileSystem::unlink_at),
+    ];
+    for (name, operation) in operations {
+        linker.func_wrap(
+            types,
+            &format!("[method]descriptor.{name}"),
+            move |mut call: Call<'_>, directory: u32, path: u32, length: u32, result: u32| {
+                let outcome = at_path(&mut call, directory, path, length, |machine, directory, path| {
+                    operation(&mut machine.files, directory, path)
+                })?;
+                write_unit(&mut call, outcome, result)
+            },
+        )?;
+    }
     linker.func_wrap(
         types,
         "[method]descriptor.symlink-at",
