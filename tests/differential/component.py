@@ -1,10 +1,10 @@
 """Runs programs on the interpreter as componentize-py made it, before Belljar flattened it.
 
-    component.py COMPONENT STDLIB ZONEINFO CODE < programs.json > results.json
+    component.py compile COMPONENT CODE
+    component.py run CODE STDLIB ZONEINFO < programs.json > results.json
 
-A program is a list of cells. Each runs in an instance of its own, with the component's own WASI: that of wasmtime,
-on a directory of the host. What comes out is what the kernel said, with nothing of Belljar's engine in between. CODE
-is where the compiled component is kept for the next time.
+A program is a list of cells. Each program runs in an instance of its own, with wasmtime's WASI on a directory of the
+host. What comes out is what the kernel said, with nothing of Belljar's engine in between.
 
 Needs the package `wasmtime` (`install.py` has its version) and nothing else.
 """
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from pathlib import Path
 
 import wasmtime
@@ -28,8 +29,9 @@ BOOT, RUN, RESUME = 1, 2, 3
 READY, DONE, WAITING = 16, 17, 18
 DISPLAY, CALL, START, WAIT = 32, 33, 34, 35
 
-# As in a Belljar session with the default policy and the tools of `programs.rs`.
+# As in a Belljar session with the default policy and the tools of `flattened.rs`.
 WORKSPACE = "/workspace"
+MEMORY = 256 << 20
 MAX_VALUE_BYTES = 1 << 20
 TOOLS = ["echo", "fail"]
 
@@ -38,15 +40,20 @@ WASM_STACK = 64 << 20
 HOST_STACK = 8 << 20
 
 
-def main(binary: str, stdlib: str, zoneinfo: str, code: str) -> None:
-    programs = json.load(sys.stdin)
+def compile_component(binary: str, code: str) -> None:
     engine = wasmtime.Engine(configuration())
-    compiled = load(engine, Path(binary), Path(code))
+    Path(code).write_bytes(component.Component.from_file(engine, binary).serialize())
+
+
+def run_programs(code: str, stdlib: str, zoneinfo: str) -> None:
+    engine = wasmtime.Engine(configuration())
+    compiled = component.Component.deserialize_file(engine, code)
     results = []
-    for cells in programs:
+    for cells in json.load(sys.stdin):
         with tempfile.TemporaryDirectory(prefix="belljar-differential-") as root:
             guest = Guest(engine, compiled, Path(root), stdlib, zoneinfo)
             results.append([guest.run(number, source) for number, source in enumerate(cells, 1)])
+            guest.store.close()
     json.dump(results, sys.stdout)
 
 
@@ -58,20 +65,6 @@ def configuration() -> wasmtime.Config:
     set_stack(config.ptr(), WASM_STACK + HOST_STACK)
     config.max_wasm_stack = WASM_STACK
     return config
-
-
-def load(engine: wasmtime.Engine, binary: Path, code: Path) -> component.Component:
-    """The compiled component, from the last time or new."""
-    try:
-        return component.Component.deserialize_file(engine, str(code))
-    except wasmtime.WasmtimeError:
-        pass  # not there, or made for other settings or another processor
-    compiled = component.Component.from_file(engine, binary)
-    code.parent.mkdir(parents=True, exist_ok=True)
-    scratch = code.with_name(f".{code.name}.{os.getpid()}.tmp")
-    scratch.write_bytes(compiled.serialize())
-    scratch.rename(code)
-    return compiled
 
 
 class Guest:
@@ -90,6 +83,7 @@ class Guest:
         wasi.stdout_custom = self.stdout.extend
         wasi.stderr_custom = self.stderr.extend
         self.store = wasmtime.Store(engine)
+        self.store.set_limits(memory_size=MEMORY)
         self.store.set_wasi(wasi)
         linker = component.Linker(engine)
         linker.add_wasip2()
@@ -161,18 +155,22 @@ def call(message: dict) -> dict:
     return {"error": {"type": "ValueError", "message": "as told"}}
 
 
+def main(command: str, *arguments: str) -> None:
+    """Exits without Python's clean-up, which wasmtime's own threads don't survive."""
+    status = 1
+    try:
+        {"compile": compile_component, "run": run_programs}[command](*arguments)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
 if __name__ == "__main__":
-    failure = []
-
-    def run() -> None:
-        try:
-            main(*sys.argv[1:])
-        except BaseException as error:
-            failure.append(error)
-
     threading.stack_size(WASM_STACK + HOST_STACK)
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=main, args=sys.argv[1:])
     thread.start()
     thread.join()
-    if failure:
-        raise failure[0]

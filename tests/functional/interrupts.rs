@@ -172,3 +172,25 @@ fn many_interrupts_leave_the_session_sound() {
     }
     assert_eq!(text(&session, "all(int(v) % 1000 == k for k, v in values.items()) and count > 0"), "True");
 }
+
+#[test]
+fn an_interrupt_before_the_cell_begins_is_not_lost() {
+    block_on(async {
+        let session = session_of_its_own().await;
+        for _ in 0..50 {
+            let running = session.start("while True: pass").await;
+            running.interrupt();
+            let outcome = running.outcome().await.unwrap();
+            assert_eq!(outcome.status, Status::Interrupted);
+        }
+        // Dropped at once: the next cell doesn't wait for its time to be over.
+        let started = Instant::now();
+        drop(session.start("while True: pass").await);
+        assert_eq!(session.run("1").await.unwrap().status, Status::Ok);
+        assert!(started.elapsed() < Duration::from_secs(15));
+    });
+}
+
+async fn session_of_its_own() -> belljar::Session {
+    sandbox().session().await.unwrap()
+}

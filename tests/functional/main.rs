@@ -13,6 +13,7 @@ mod outcome_json;
 mod output;
 mod policy;
 mod rollback;
+mod scratch;
 mod standard_library;
 mod surroundings;
 mod tools;

@@ -343,3 +343,20 @@ fn a_late_answer_does_not_reach_the_next_cell() {
         assert_eq!(belljar_tests::text(&session, "await tools.slow(1), tools.slow.sync(2)"), "(1, 2)");
     }
 }
+
+#[test]
+fn calls_leave_no_memory_behind() {
+    let sandbox = builder().memory(128 << 20).tool(echo()).build_blocking().unwrap();
+    let session = sandbox.session_blocking().unwrap();
+    session.run_blocking("import asyncio\nx = 'x' * 1_000_000").unwrap();
+    for code in [
+        "for _ in range(300): tools.echo(x)",
+        "for _ in range(300): await tools.echo(x)",
+        "for _ in range(30): await asyncio.gather(*(tools.echo(x[:100_000]) for _ in range(100)))",
+        "for _ in range(100): display(x[:100_000])",
+    ] {
+        let outcome = session.run_blocking(code).unwrap();
+        assert_eq!(outcome.status, Status::Ok, "{code}: {outcome:#?}");
+        assert!(outcome.usage.memory_bytes < 100 << 20, "{code}: {:?}", outcome.usage);
+    }
+}

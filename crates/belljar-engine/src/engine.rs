@@ -66,4 +66,10 @@ pub trait CellHost: Send + Sync {
     /// Starts a tool call and returns at once; `reply` may be called from any thread, also after
     /// the cell ended.
     fn call(&self, call: ToolCall, reply: ToolReply);
+
+    /// Whether the caller has given the cell up already. Looked at once, when interrupts begin to reach
+    /// the cell, so that one sent earlier isn't lost.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
 }

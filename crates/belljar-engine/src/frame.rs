@@ -71,6 +71,12 @@ pub struct Done {
     pub exit_code: Option<i32>,
 }
 
+impl Done {
+    /// Interrupted before it did anything.
+    pub const INTERRUPTED: Self =
+        Self { status: DoneStatus::Interrupted, value: None, exception: None, exit_code: None };
+}
+
 /// In what way a cell ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -311,6 +311,10 @@ impl WasmGuest {
         report
     }
 
+    fn is_cancelled(&self) -> bool {
+        self.instance.store.data().cell.as_ref().is_some_and(|cell| cell.host.is_cancelled())
+    }
+
     fn files_full(&self) -> String {
         let limits = &self.spec.limits;
         format!("the session's files are full: {} bytes, {} files", limits.file_bytes, limits.file_count)
@@ -371,7 +375,7 @@ impl Guest for WasmGuest {
             .wall
             .and_then(|wall| started.checked_add(wall))
             .map(|at| self.shared.watchdog.watch(&self.control, running, Cause::Deadline, at, limits.grace));
-        let ending = self.execute(&cell);
+        let ending = if self.is_cancelled() { Ending::Done(Done::INTERRUPTED) } else { self.execute(&cell) };
         let cause = self.control.end();
         drop(ticket);
         let mut usage =

@@ -1,6 +1,7 @@
 //! A cell from the caller's side.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use belljar_engine::{Event, Interrupter};
 use tokio::sync::{mpsc, oneshot};
@@ -67,9 +68,9 @@ impl RunningCell {
         self.events.recv().await
     }
 
-    /// Asks the cell to stop.
+    /// Asks the cell to stop, even if it hasn't begun yet.
     pub fn interrupt(&self) {
-        self.stop.interrupter.interrupt();
+        self.stop.cancel();
     }
 
     /// Waits for the cell to end.
@@ -83,13 +84,23 @@ impl RunningCell {
 /// Interrupts a cell unless it has ended.
 pub(crate) struct InterruptOnDrop {
     pub(crate) interrupter: Arc<dyn Interrupter>,
+    /// Seen by the cell when it begins.
+    pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) armed: bool,
+}
+
+impl InterruptOnDrop {
+    fn cancel(&self) {
+        // First the flag: a cell that begins in between sees it, one that runs already is interrupted.
+        self.cancelled.store(true, Ordering::SeqCst);
+        self.interrupter.interrupt();
+    }
 }
 
 impl Drop for InterruptOnDrop {
     fn drop(&mut self) {
         if self.armed {
-            self.interrupter.interrupt();
+            self.cancel();
         }
     }
 }

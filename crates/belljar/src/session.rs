@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use belljar_engine::{Cell, CellHost, Event, Guest, Interrupter, ToolCall, ToolReply};
@@ -96,7 +96,8 @@ impl Session {
         request: impl Into<Request>,
         observer: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Outcome, Error> {
-        let host = Host { tools: Arc::clone(&self.tools), runtime: None, observer };
+        let cancelled = Arc::default();
+        let host = Host { tools: Arc::clone(&self.tools), runtime: None, cancelled, observer };
         let mut slot = self.guest.blocking_lock();
         run_cell(&mut slot, &self.id, request.into(), Arc::new(host))
     }
@@ -135,10 +136,16 @@ impl Session {
             // Nobody listens any more: the events are in the outcome too.
             let _ = events.send(event);
         };
-        let host = Host { tools: Arc::clone(&self.tools), runtime: Handle::try_current().ok(), observer };
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let host = Host {
+            tools: Arc::clone(&self.tools),
+            runtime: Handle::try_current().ok(),
+            cancelled: Arc::clone(&cancelled),
+            observer,
+        };
         let id = self.id.clone();
         tokio::task::spawn_blocking(move || run_and_settle(slot, &id, request, Arc::new(host), sender));
-        (receiver, InterruptOnDrop { interrupter: Arc::clone(&self.interrupter), armed: true })
+        (receiver, InterruptOnDrop { interrupter: Arc::clone(&self.interrupter), cancelled, armed: true })
     }
 }
 
@@ -171,6 +178,7 @@ fn run_and_settle(
 struct Host<F> {
     tools: Arc<ToolTable>,
     runtime: Option<Handle>,
+    cancelled: Arc<AtomicBool>,
     observer: F,
 }
 
@@ -181,5 +189,9 @@ impl<F: Fn(Event) + Send + Sync> CellHost for Host<F> {
 
     fn call(&self, call: ToolCall, reply: ToolReply) {
         self.tools.call(call, reply, self.runtime.as_ref());
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::SeqCst)
     }
 }
