@@ -5,8 +5,8 @@ from importlib.machinery import ModuleSpec
 
 from .private import OWN as __builtins__
 
-_NO_NETWORK = "the wasm engine has no TLS; reach the network through a tool, or use the native engine"
-_NO_C = "the wasm engine can't load C libraries; use the native engine"
+_NO_NETWORK = "this sandbox has no network; reach it through a tool"
+_NO_C = "this sandbox can't load C libraries"
 _NO_TERMINAL = "there is no terminal in the sandbox"
 _NO_CODEC = "the wasm engine lacks this compression; zlib, gzip and zipfile (deflate) work"
 REASONS = {
@@ -21,8 +21,8 @@ REASONS = {
     "readline": _NO_TERMINAL,
     "termios": _NO_TERMINAL,
     "_tkinter": "there is no screen in the sandbox; make an image and display() it",
-    "_multiprocessing": "the wasm engine has no processes; use asyncio, or the native engine",
-    "_posixsubprocess": "the wasm engine has no processes; use the native engine",
+    "_multiprocessing": "this sandbox has no processes; use asyncio",
+    "_posixsubprocess": "this sandbox has no processes",
 }
 
 

@@ -5,6 +5,7 @@ import gc
 import os
 import random
 import sys
+from importlib.util import decode_source
 from math import inf
 from types import ModuleType
 
@@ -17,6 +18,7 @@ from .tools import Tools
 
 _RESERVE = 256 << 10  # bytes let go while an error is described after a MemoryError
 _LOWEST_RECURSION_LIMIT = 400
+_SCALARS = frozenset((bool, int, float, complex, str, bytes))
 _FAILED = (
     wire.DONE + b'{"status":"error","value":null,"exception":{"type":"RuntimeError","message":"the cell ended, '
     b'but its outcome could not be described","traceback":"RuntimeError: the cell ended, but its outcome could '
@@ -122,7 +124,13 @@ class Kernel:
         if length and filename[0] != "<":
             self.namespace["__file__"] = filename
         try:
-            source = str(frame[start:], "utf-8")
+            try:
+                source = str(frame[start:], "utf-8")
+            except UnicodeDecodeError:
+                # Text is UTF-8 whatever it says of itself; the bytes of a file may name another encoding.
+                if b"coding" not in frame[start : start + 400]:
+                    raise
+                source = decode_source(frame[start:])
             sources.remember(filename, source)
             try:
                 coroutine = guarded(self._execute, source, filename)
@@ -246,8 +254,10 @@ class Kernel:
             values.clear()
             self._settle()
             return wire.DONE_OK
-        value = builtins._ = values[-1]
+        value = values[-1]
         values.clear()
+        # Only what is harmless to free: else the next cell would pay for what this one left, or die of it.
+        builtins._ = value if type(value) in _SCALARS else None
         try:
             if display.is_plain(value):
                 text = guarded(display.value_text, value, self.limit)

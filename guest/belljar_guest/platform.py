@@ -15,11 +15,10 @@ from . import wire
 from .private import OWN as __builtins__
 
 _NO_THREADS = (
-    "threads don't exist in the wasm engine; use asyncio (asyncio.to_thread runs the function at once), "
-    "or the native engine (--engine native)"
+    "threads don't exist in this sandbox; use asyncio (asyncio.to_thread runs the function at once)"
 )
-_NO_PROCESSES = "processes don't exist in the wasm engine; use the native engine (--engine native)"
-_NO_NETWORK = "the sandbox has no network here; call a tool, or ask for network access in the policy"
+_NO_PROCESSES = "processes don't exist in this sandbox; do it in Python, or call a tool"
+_NO_NETWORK = "this sandbox has no network; call a tool"
 
 
 def install(exchange):
@@ -39,6 +38,8 @@ def _exit(exchange):
     def leave(status):
         exchange(wire.EXIT + wire.EXIT_STATUS.pack(int(status) & 0xFF))
 
+    leave.__name__ = leave.__qualname__ = "_exit"
+    leave.__module__ = "os"
     os._exit = leave
 
 

@@ -3,12 +3,19 @@
 import builtins
 import getpass
 import sys
+from io import TextIOBase
 
 from .private import OWN as __builtins__
 
 _NO_KEYBOARD = (
     "there is no keyboard in the sandbox, so {} can't ask. "
     "Put the answer into a variable, pass it in a file or an environment variable, or call a tool."
+)
+
+
+_NO_INPUT = (
+    "there is no standard input in the sandbox. Put the data into a variable or a file of the session, "
+    "mount a directory, or call a tool."
 )
 
 
@@ -27,6 +34,31 @@ def breakpointhook(*args, **kwargs):
         "breakpoint() needs a person at a terminal; there is none in the sandbox. "
         "Print what you want to see, or raise an exception: its traceback shows your lines."
     )
+
+
+class NoInput(TextIOBase):
+    """Standard input. An empty one would let a program that reads it go on with nothing."""
+
+    encoding = "utf-8"
+    errors = "strict"
+    name = "<stdin>"
+    mode = "r"
+
+    def readable(self):
+        return True
+
+    def fileno(self):
+        return 0
+
+    def read(self, size=-1, /):
+        raise EOFError(_NO_INPUT)
+
+    def readline(self, size=-1, /):
+        raise EOFError(_NO_INPUT)
+
+    @property
+    def buffer(self):
+        raise EOFError(_NO_INPUT)
 
 
 class Quitter:
@@ -48,3 +80,4 @@ def install():
     builtins.quit = Quitter("quit")
     getpass.getpass = ask_password
     sys.breakpointhook = breakpointhook
+    sys.stdin = sys.__stdin__ = NoInput()

@@ -8,7 +8,7 @@ from inspect import Parameter, Signature
 
 from .private import OWN as __builtins__
 
-_LEAVES = frozenset((str, int, float, bool, type(None)))
+_LEAVES = frozenset((str, bool, type(None)))
 _MAX_DEPTH = 100
 
 
@@ -168,10 +168,10 @@ class ToolCall(Coroutine):
 def _arguments(tool, args, kwargs):
     """Makes sure that the arguments are JSON, and says which isn't."""
     for index, value in enumerate(args):
-        if type(value) not in _LEAVES or type(value) is float:
+        if type(value) not in _LEAVES:
             _check(value, f"argument {index + 1} of tools.{tool}", 0)
     for name, value in kwargs.items():
-        if type(value) not in _LEAVES or type(value) is float:
+        if type(value) not in _LEAVES:
             _check(value, f"argument {name!r} of tools.{tool}", 0)
     return {"args": args, "kwargs": kwargs}
 
@@ -184,17 +184,20 @@ def _check(value, where, depth):
             raise TypeError(f"{where} isn't JSON: {value!r} has no JSON form")
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
-            if type(item) not in _LEAVES or type(item) is float:
+            if type(item) not in _LEAVES:
                 _check(item, f"{where}, item [{index}]", depth + 1)
     elif isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
                 raise TypeError(f"{where} isn't JSON: the key {key!r:.100} is {_kind(key)}, and keys must be strings")
-            if type(item) not in _LEAVES or type(item) is float:
+            if type(item) not in _LEAVES:
                 _check(item, f"{where}, item [{key!r:.100}]", depth + 1)
     elif isinstance(value, Coroutine):
         raise TypeError(f"{where} isn't JSON: it is a coroutine that was not awaited")
-    elif not isinstance(value, (str, int, type(None))):
+    elif isinstance(value, int):
+        if not -(1 << 63) <= value < 1 << 64:
+            raise TypeError(f"{where} isn't JSON for every reader: an integer of more than 64 bits; pass it as a string")
+    elif not isinstance(value, (str, type(None))):
         raise TypeError(f"{where} isn't JSON: {_kind(value)}")
 
 

@@ -1,6 +1,6 @@
 use std::iter;
 
-use belljar::Outcome;
+use belljar::{Outcome, Status};
 use serde_json::{Value, json};
 
 use crate::program::Expected;
@@ -21,14 +21,15 @@ impl Ending {
     }
 
     pub(crate) fn from_outcome(outcome: &Outcome) -> Self {
-        let exception = outcome.exception.as_ref().map(|raised| json!(raised));
+        // The engine's word for a MemoryError at the limit; to the kernel it is one like others.
+        let status = if outcome.status == Status::OutOfMemory { Status::Error } else { outcome.status };
         Self(json!({
-            "status": outcome.status,
+            "status": status,
             "stdout": outcome.stdout,
             "stderr": outcome.stderr,
             "value": outcome.value.as_ref().map(|value| &value.data),
             "displays": outcome.displays.iter().map(|value| &value.data).collect::<Vec<_>>(),
-            "exception": exception,
+            "exception": outcome.exception,
             "exit_code": outcome.exit_code,
         }))
     }

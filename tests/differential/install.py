@@ -44,7 +44,8 @@ def fetch(directory: str) -> None:
         plain = [sys.executable, str(FETCH), directory, "wasmtime", *WHEELS]
         finished = subprocess.run(plain, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if finished.returncode:
-        sys.exit(f"wasmtime {VERSION} could not be fetched:\n{finished.stderr}")
+        hint = "look at the network, or set PIP_INDEX_URL to an index that you can reach"
+        sys.exit(f"wasmtime {VERSION} could not be fetched ({hint}):\n{finished.stderr}")
 
 
 main(*sys.argv[1:])

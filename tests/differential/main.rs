@@ -40,5 +40,5 @@ fn the_flattened_interpreter_says_what_the_component_says() {
             complaints.extend(expected.differences(found).map(|difference| format!("{place}: {difference}")));
         }
     }
-    assert!(complaints.is_empty(), "{} differences\n\n{}", complaints.len(), complaints.join("\n\n"));
+    assert!(complaints.is_empty(), "{} complaints\n\n{}", complaints.len(), complaints.join("\n\n"));
 }

@@ -46,11 +46,6 @@ fn input_is_a_clear_error() {
 }
 
 #[test]
-fn reading_stdin_is_its_end() {
-    assert_eq!(run("import sys\nsys.stdin.read()").value.unwrap().text, "''");
-}
-
-#[test]
 fn breakpoint_and_getpass_are_clear_errors() {
     assert_eq!(run("breakpoint()").exception.unwrap().kind, "RuntimeError");
     assert_eq!(run("import getpass; getpass.getpass()").exception.unwrap().kind, "EOFError");

@@ -194,3 +194,16 @@ fn an_interrupt_before_the_cell_begins_is_not_lost() {
 async fn session_of_its_own() -> belljar::Session {
     sandbox().session().await.unwrap()
 }
+
+#[test]
+fn dropping_a_cell_that_ended_disturbs_no_other() {
+    block_on(async {
+        let session = session_of_its_own().await;
+        let mut ended = session.start("1").await;
+        while ended.next().await.is_some() {}
+        let running = session.start("import time; time.sleep(0.3); 2").await;
+        ended.interrupt();
+        drop(ended);
+        assert_eq!(running.outcome().await.unwrap().status, Status::Ok);
+    });
+}

@@ -72,6 +72,7 @@ fn the_json_of_a_simple_cell() {
       "files_created": [],
       "files_deleted": [],
       "files_modified": [],
+      "files_truncated": false,
       "reason": null,
       "session": {
         "cell": 1,

@@ -130,3 +130,21 @@ fn private_memory_is_told() {
     session.run_blocking("x = bytearray(b'\\1') * 20_000_000").unwrap();
     assert!((20_000_000..100_000_000).contains(&session.private_memory_blocking()));
 }
+
+#[test]
+fn standard_input_says_that_it_is_not_there() {
+    for code in [
+        "import sys; sys.stdin.read()",
+        "import sys\nfor line in sys.stdin: pass",
+        "import sys; sys.stdin.buffer",
+    ] {
+        let outcome = run(code);
+        assert_eq!(outcome.exception.unwrap().kind, "EOFError", "{code}");
+    }
+}
+
+#[test]
+fn a_cookie_names_the_encoding() {
+    let outcome = run(b"# -*- coding: latin-1 -*-\nprint('caf\xe9')".to_vec());
+    assert_eq!(outcome.stdout, "caf\u{e9}\n");
+}

@@ -60,11 +60,11 @@ costs! {
 #[test]
 fn large_arguments_of_slow_calls() {
     let slow = Tool::new("slow", "", |given| {
-        thread::sleep(Duration::from_secs(8));
+        thread::sleep(Duration::from_secs(4));
         Ok(json!(given.args.len()))
     });
     let sandbox = builder()
-        .policy(Policy { timeout: Some(Duration::from_secs(8)), ..Hostile::policy() })
+        .policy(Policy { timeout: Some(Duration::from_secs(4)), ..Hostile::policy() })
         .tool(slow)
         .build_blocking()
         .unwrap();

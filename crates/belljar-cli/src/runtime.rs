@@ -30,6 +30,10 @@ fn build(runtimes: Runtimes, json: bool) -> anyhow::Result<ExitCode> {
     let begun = Instant::now();
     let audience = if json { Audience::Program } else { Audience::Person };
     let progress = progress::for_audience(audience);
+    for kind in runtimes.damaged()? {
+        console::note(format_args!("what is cached as {kind} is damaged; it is made anew"));
+        runtimes.cache()?.clean(&kind).map_err(belljar::Error::from)?;
+    }
     // A sandbox needs all there is: the interpreter, its compiled code and its image.
     Sandbox::builder().runtimes(runtimes.clone()).progress(progress).build_blocking()?;
     if !json {

@@ -531,6 +531,11 @@ mod machine {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, [0; 1000]).unwrap();
         }
+        for entry in ["runtime/a", "code/b"] {
+            fs::write(cache.path().join(entry).join("manifest.json"), []).unwrap();
+        }
+        let foreign = cache.path().join("code/main.c");
+        fs::write(&foreign, "not Belljar's").unwrap();
         let directory = cache.path().to_str().unwrap();
         let freed = |extra: &[&str]| {
             let arguments = [&["runtime", "clean", "--json", "--cache-dir", directory], extra].concat();
@@ -539,6 +544,7 @@ mod machine {
         assert_eq!(freed(&[]), 2000);
         assert_eq!(freed(&[]), 0);
         assert_eq!(freed(&["--all"]), 1000);
+        assert!(foreign.exists());
         assert!(belljar(&["runtime", "clean", "--cache-dir", directory]).stdout.starts_with("freed 0 B in "));
     }
 

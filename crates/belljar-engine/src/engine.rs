@@ -44,6 +44,12 @@ pub trait Guest: Send {
     /// The next `run` does it where this wasn't called.
     fn settle(&mut self) {}
 
+    /// Reads a file of the guest between cells.
+    fn read_file(&mut self, path: &str) -> Result<Vec<u8>, EngineError>;
+
+    /// Writes a file of the guest between cells. It stays when the next cell is taken back.
+    fn write_file(&mut self, path: &str, contents: &[u8]) -> Result<(), EngineError>;
+
     /// Something that stops a running cell.
     fn interrupter(&self) -> Arc<dyn Interrupter>;
 

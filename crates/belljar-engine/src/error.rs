@@ -28,6 +28,14 @@ pub enum EngineError {
         /// What was asked.
         what: String,
     },
+    /// A file couldn't be read or written. The guest lives.
+    #[error("{path}: {reason}")]
+    File {
+        /// Its path in the guest.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
     /// The guest can't be used any more. Other guests live.
     #[error("the guest is gone: {0}")]
     Gone(String),

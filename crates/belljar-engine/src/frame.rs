@@ -219,10 +219,17 @@ pub fn decode_reply(frame: &[u8]) -> Result<Reply, FrameError> {
     }
 }
 
-/// Reads what the guest tells or asks.
-pub fn decode_message(frame: &[u8]) -> Result<Message, FrameError> {
+/// Reads what the guest tells or asks. Of tool calls with more than `tool_bytes` of JSON only the length is told:
+/// they are to be refused.
+pub fn decode_message(frame: &[u8], tool_bytes: u64) -> Result<Message, FrameError> {
     let (&kind, payload) = frame.split_first().ok_or(FrameError::Empty)?;
+    let bytes = payload.len();
     match kind {
+        CALL if bytes as u64 > tool_bytes => Ok(Message::Call { call: ToolCall::default(), bytes }),
+        START if bytes as u64 > tool_bytes => {
+            let StartId { id } = json(kind, payload)?;
+            Ok(Message::Start { id, call: ToolCall::default(), bytes })
+        }
         DISPLAY => Ok(Message::Display(json::<Display>(kind, payload)?.data)),
         CALL => {
             let call: Call = json(kind, payload)?;
@@ -287,6 +294,11 @@ impl From<Call> for ToolCall {
 }
 
 #[derive(Deserialize)]
+struct StartId {
+    id: u64,
+}
+
+#[derive(Deserialize)]
 struct Start {
     id: u64,
     #[serde(flatten)]
@@ -303,7 +315,7 @@ mod tests {
         #[test]
         fn decoding_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
             let _ = decode_reply(&bytes);
-            let _ = decode_message(&bytes);
+            let _ = decode_message(&bytes, 1 << 20);
         }
 
         #[test]
@@ -314,7 +326,7 @@ mod tests {
             let mut frame = vec![kind];
             frame.extend_from_slice(text.as_bytes());
             let _ = decode_reply(&frame);
-            let _ = decode_message(&frame);
+            let _ = decode_message(&frame, 1 << 20);
         }
     }
 
@@ -323,14 +335,16 @@ mod tests {
         let mut frame = vec![CALL];
         frame.extend_from_slice(br#"{"name":"x","arguments":{"args":"#);
         frame.extend(std::iter::repeat_n(b'[', 100_000));
-        assert!(matches!(decode_message(&frame), Err(FrameError::Payload { .. })));
+        assert!(matches!(decode_message(&frame, 1 << 20), Err(FrameError::Payload { .. })));
     }
 
     #[test]
     fn a_call_is_read() {
         let mut frame = vec![START];
         frame.extend_from_slice(br#"{"id":7,"name":"add","arguments":{"args":[1],"kwargs":{"b":2}}}"#);
-        let Message::Start { id, call, .. } = decode_message(&frame).unwrap() else { unreachable!() };
+        let Message::Start { id, call, .. } = decode_message(&frame, 1 << 20).unwrap() else {
+            unreachable!()
+        };
         assert_eq!((id, call.name.as_str(), call.args.len(), call.kwargs.len()), (7, "add", 1, 1));
     }
 

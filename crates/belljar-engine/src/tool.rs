@@ -18,7 +18,7 @@ pub struct ToolSpec {
 }
 
 /// One call of a tool by guest code. Name and arguments are the guest's words: untrusted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The tool's name.
     pub name: String,

@@ -122,6 +122,10 @@ impl Cache {
         let directory = self.kind(kind)?;
         let mut freed = 0;
         for (key, path) in children(&directory)? {
+            // Somebody may have named a directory that isn't a cache: only what is surely ours goes.
+            if !Manifest::is_in(&path) && path.extension().is_none_or(|extension| extension != "whl") {
+                continue;
+            }
             if let Some(_lock) = Lock::try_take(&lock_path(&directory, &key))? {
                 freed += size(&path)?;
                 retire(&directory, &key)?;

@@ -74,6 +74,16 @@ pub(crate) fn allocate(
     realloc.call(call.as_context_mut(), (0, 0, align, size as u32))
 }
 
+/// Frees a list that the guest handed over and that was read: componentize-py 0.25 lowers byte lists into
+/// memory that it never frees.
+pub(crate) fn free(call: &mut Call<'_>, pointer: u32, length: u32) -> wasmtime::Result<()> {
+    if length > 0 {
+        let free = exports(call)?.free;
+        free.call(call.as_context_mut(), pointer)?;
+    }
+    Ok(())
+}
+
 /// Copies bytes into newly allocated guest memory and returns where they are.
 pub(crate) fn hand_over(
     call: &mut Call<'_>,

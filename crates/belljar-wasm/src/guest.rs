@@ -9,6 +9,7 @@ use belljar_engine::{
     Cell, CellHost, CellReport, Changes, EngineError, Guest, GuestSpec, Interrupter, State, Status, ToolGate,
     Usage,
 };
+use belljar_files::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use wasmtime::Trap;
 
@@ -24,6 +25,9 @@ use crate::stack::on_large_stack;
 use crate::stop::Stop;
 use crate::tools::{self, StartedCalls};
 use crate::watchdog::GuestInterrupter;
+
+/// Memory that a cell must find to run at all.
+const ROOM: u32 = 1 << 20;
 
 /// An interpreter in this process.
 pub(crate) struct WasmGuest {
@@ -58,7 +62,13 @@ enum Pending {
 /// How a call into the guest ended.
 enum Ending {
     Done(Done),
-    Stopped { status: Status, exit_code: Option<i32>, reason: String },
+    /// It ended by itself, but there is no memory left for another cell.
+    Exhausted(Done),
+    Stopped {
+        status: Status,
+        exit_code: Option<i32>,
+        reason: String,
+    },
 }
 
 impl WasmGuest {
@@ -205,7 +215,7 @@ impl WasmGuest {
             }
         });
         match outcome {
-            Ok(Ok(done)) => Ending::Done(done),
+            Ok(Ok(done)) => self.done(done),
             Ok(Err(error)) => self.stopped(&error),
             Err(error) => Ending::Stopped {
                 status: Status::Killed,
@@ -213,6 +223,16 @@ impl WasmGuest {
                 reason: format!("no stack for it: {error}"),
             },
         }
+    }
+
+    /// Looks whether the next cell can run: what a memory bomb left in variables stays there.
+    fn done(&mut self, done: Done) -> Ending {
+        let instance = &mut self.instance;
+        let refused = instance.store.data().memory_limit.refused;
+        if refused && !matches!(on_large_stack(|| instance.has_room(ROOM)), Ok(Ok(true))) {
+            return Ending::Exhausted(done);
+        }
+        Ending::Done(done)
     }
 
     fn stopped(&self, error: &wasmtime::Error) -> Ending {
@@ -291,6 +311,12 @@ impl WasmGuest {
                 };
                 self.pending = Pending::Commit;
             }
+            Ending::Exhausted(done) => {
+                report.status = Status::OutOfMemory;
+                report.exception = done.exception;
+                report.reason = Some("it left no memory for another cell".to_owned());
+                self.take_back(&mut report);
+            }
             Ending::Stopped { status, exit_code, reason } => {
                 (report.status, report.reason) = match (status, cause) {
                     (Status::Killed, Some(Cause::Deadline)) => (Status::Timeout, Some(self.too_long())),
@@ -298,17 +324,22 @@ impl WasmGuest {
                     _ => (status, Some(reason)),
                 };
                 report.exit_code = exit_code;
-                report.state = State::RolledBack;
-                if !self.spec.rollback {
-                    self.before = Before::Fresh;
-                    report.state = State::Lost;
-                }
-                report.changes = Changes::default();
-                (report.stdout.rest, report.stderr.rest) = (None, None);
-                self.pending = Pending::Rollback;
+                self.take_back(&mut report);
             }
         }
         report
+    }
+
+    /// The cell is taken back before the next one, and the report says so.
+    fn take_back(&mut self, report: &mut CellReport) {
+        report.state = State::RolledBack;
+        if !self.spec.rollback {
+            self.before = Before::Fresh;
+            report.state = State::Lost;
+        }
+        report.changes = Changes::default();
+        (report.stdout.rest, report.stderr.rest) = (None, None);
+        self.pending = Pending::Rollback;
     }
 
     fn is_cancelled(&self) -> bool {
@@ -397,6 +428,26 @@ impl Guest for WasmGuest {
         }
     }
 
+    fn read_file(&mut self, path: &str) -> Result<Vec<u8>, EngineError> {
+        self.settle_now()?;
+        let files = &mut self.instance.store.data_mut().machine.files;
+        files.read_file(path).map_err(|errno| file_error(path, errno))
+    }
+
+    fn write_file(&mut self, path: &str, contents: &[u8]) -> Result<(), EngineError> {
+        self.settle_now()?;
+        let machine = &mut self.instance.store.data_mut().machine;
+        machine.files.set_clock(machine.clock.wall());
+        machine.files.write_file(path, contents).map_err(|errno| file_error(path, errno))?;
+        // The next cell's outcome lists what the cell changed, not this.
+        machine.files.take_changes();
+        if matches!(self.before, Before::Fresh) {
+            // It isn't as it was booted any more.
+            self.commit().map_err(|error| exhausted(&error))?;
+        }
+        Ok(())
+    }
+
     fn interrupter(&self) -> Arc<dyn Interrupter> {
         Arc::new(GuestInterrupter {
             control: Arc::clone(&self.control),
@@ -405,12 +456,22 @@ impl Guest for WasmGuest {
     }
 
     fn private_memory(&self) -> u64 {
+        // Pages that are only tracked look private, so where they are the copy is counted.
+        if let Before::Copied { slot, .. } = &self.before
+            && let Some(bytes) = slot.with(Shadow::bytes)
+        {
+            return bytes as u64;
+        }
         let memory = self.instance.memory();
         let span = crate::pages::Span { base: memory.as_ptr() as usize, length: memory.len() };
         crate::pages::private(span)
             .map(|ranges| ranges.iter().map(|range| range.len() as u64).sum())
             .unwrap_or_default()
     }
+}
+
+fn file_error(path: &str, errno: Errno) -> EngineError {
+    EngineError::File { path: path.to_owned(), reason: errno.to_string() }
 }
 
 fn exhausted(error: &io::Error) -> EngineError {

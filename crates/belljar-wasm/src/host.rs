@@ -42,6 +42,8 @@ pub(crate) struct Exports {
     pub(crate) post_handle: Option<TypedFunc<u32, ()>>,
     pub(crate) realloc: TypedFunc<(u32, u32, u32, u32), u32>,
     pub(crate) wasi_realloc: TypedFunc<(u32, u32, u32, u32), u32>,
+    pub(crate) malloc: TypedFunc<u32, u32>,
+    pub(crate) free: TypedFunc<u32, ()>,
     pub(crate) set_interrupt: TypedFunc<i32, i32>,
     pub(crate) stack_pointer: Global,
     pub(crate) globals: Vec<Global>,

@@ -29,12 +29,14 @@ struct ExportIndices {
     globals: Vec<ModuleExport>,
 }
 
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 9] = [
     "memory",
     "handle",
     "cabi_post_handle",
     "cabi_realloc",
     "wasi_realloc",
+    "malloc",
+    "free",
     "PyErr_SetInterruptEx",
     "stack_pointer",
 ];
@@ -154,13 +156,25 @@ impl Instance {
             .write(&mut self.store, pointer as usize, frame)
             .map_err(|_| Stop::violation("a pointer outside its memory"))?;
         let result = self.exports.handle.call(&mut self.store, (pointer, length))?;
-        let reply =
-            frame::decode_reply(self.reply(result)?).map_err(|error| Stop::violation(error.to_string()))?;
+        let (start, length) = self.find_reply(result)?;
+        let reply = &self.memory()[start..start + length];
+        let reply = frame::decode_reply(reply).map_err(|error| Stop::violation(error.to_string()))?;
         // Without this the guest's stack pointer drifts.
         if let Some(post) = &self.exports.post_handle {
             post.call(&mut self.store, result)?;
         }
+        // componentize-py 0.25 lowers a list of bytes into memory that it never frees.
+        if length > 0 {
+            self.exports.free.call(&mut self.store, start as u32)?;
+        }
         Ok(reply)
+    }
+
+    /// Whether so many bytes can be allocated.
+    pub(crate) fn has_room(&mut self, bytes: u32) -> wasmtime::Result<bool> {
+        let pointer = self.exports.malloc.call(&mut self.store, bytes)?;
+        self.exports.free.call(&mut self.store, pointer)?;
+        Ok(pointer != 0)
     }
 
     /// A kernel that nobody tore at keeps the value within the output limit, at most six times as long as
@@ -170,7 +184,8 @@ impl Instance {
         usize::try_from(output.saturating_mul(8)).unwrap_or(usize::MAX).saturating_add(4 << 20).min(MAX_REPLY)
     }
 
-    fn reply(&self, result: u32) -> wasmtime::Result<&[u8]> {
+    /// Where in the memory the reply is, and how long.
+    fn find_reply(&self, result: u32) -> wasmtime::Result<(usize, usize)> {
         let memory = self.memory();
         let word = |address: usize| {
             let bytes = memory.get(address..address.checked_add(4)?)?;
@@ -182,7 +197,7 @@ impl Instance {
             if length > self.max_reply() {
                 return None;
             }
-            memory.get(start..start.checked_add(length)?)
+            memory.get(start..start.checked_add(length)?).map(|_| (start, length))
         };
         find().ok_or_else(|| Stop::violation("a reply outside its memory"))
     }
@@ -205,6 +220,8 @@ fn exports(
     let post_handle = find("cabi_post_handle").ok().and_then(Extern::into_func);
     let realloc = find("cabi_realloc")?.into_func();
     let wasi_realloc = find("wasi_realloc").or_else(|_| find("cabi_realloc"))?.into_func();
+    let malloc = find("malloc")?.into_func();
+    let free = find("free")?.into_func();
     let set_interrupt = find("PyErr_SetInterruptEx")?.into_func();
     let stack_pointer = find("stack_pointer")?.into_global();
     let globals = indices
@@ -219,6 +236,8 @@ fn exports(
         post_handle: post_handle.map(|function| function.typed(&*store)).transpose()?,
         realloc: realloc.ok_or_else(missing)?.typed(&*store)?,
         wasi_realloc: wasi_realloc.ok_or_else(missing)?.typed(&*store)?,
+        malloc: malloc.ok_or_else(missing)?.typed(&*store)?,
+        free: free.ok_or_else(missing)?.typed(&*store)?,
         set_interrupt: set_interrupt.ok_or_else(missing)?.typed(&*store)?,
         stack_pointer: stack_pointer.ok_or_else(missing)?,
         globals,

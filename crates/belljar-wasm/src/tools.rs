@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use belljar_engine::frame::{self, CallAnswer, Message, StartedResult};
-use belljar_engine::{Event, MimeBundle, ToolCall, ToolFailure};
+use belljar_engine::{Event, Limits, MimeBundle, ToolCall, ToolFailure};
 use serde_json::Value;
 use wasmtime::Linker;
 
@@ -21,14 +21,49 @@ const MAX_FRAME: u32 = 64 << 20;
 const LONGEST: Duration = Duration::from_secs(86_400 * 365);
 /// How many started calls may be under way at once.
 const MAX_STARTED: usize = 250_000;
+/// How many times the arguments of one call may be under way at once.
+const MAX_STARTED_SHARE: u64 = 16;
 /// Set in the numbers of calls that the host itself waits for, so that the guest's don't meet them.
 const HOST_ID: u64 = 1 << 63;
 
-/// Tool calls that the guest started and hasn't heard of yet, each with the end of its time.
+/// Tool calls that the guest started and hasn't heard of yet.
 #[derive(Debug, Default)]
 pub(crate) struct StartedCalls {
-    waiting: BTreeMap<u64, Instant>,
+    waiting: BTreeMap<u64, StartedCall>,
+    /// Length of the arguments of all that wait.
+    bytes: u64,
     pub(crate) total: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct StartedCall {
+    /// The end of its time.
+    at: Instant,
+    bytes: u64,
+}
+
+impl StartedCalls {
+    fn insert(&mut self, id: u64, call: StartedCall) {
+        self.bytes += call.bytes;
+        self.waiting.insert(id, call);
+    }
+
+    fn remove(&mut self, id: u64) -> bool {
+        let removed = self.waiting.remove(&id);
+        self.bytes -= removed.map_or(0, |call| call.bytes);
+        removed.is_some()
+    }
+
+    /// Lets a call with so many bytes of arguments, which stay in the host's memory, begin beside the others.
+    fn admit(&self, bytes: usize, limits: &Limits) -> Result<(), ToolFailure> {
+        let most = limits.tool_bytes.saturating_mul(MAX_STARTED_SHARE);
+        if self.bytes > 0 && self.bytes.saturating_add(bytes as u64) > most {
+            let message =
+                format!("the calls under way have {most} bytes of arguments, as many as may be; await some");
+            return Err(ToolFailure::new("ToolError", message));
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn define(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
@@ -36,8 +71,11 @@ pub(crate) fn define(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
         if length > MAX_FRAME {
             return Err(Stop::violation("a frame that is too large"));
         }
+        let tool_bytes = cell(&mut call)?.limits.tool_bytes;
         let bytes = abi::bytes(&mut call, frame, length)?;
-        let message = frame::decode_message(bytes).map_err(|error| Stop::violation(error.to_string()))?;
+        let message =
+            frame::decode_message(bytes, tool_bytes).map_err(|error| Stop::violation(error.to_string()))?;
+        abi::free(&mut call, frame, length)?;
         let answer = answer(&mut call, message)?;
         let (pointer, length) = hand_over(&mut call, Allocator::Kernel, 1, &answer)?;
         Record::<8>::new().u32(0, pointer).u32(4, length).write(&mut call, result)
@@ -86,7 +124,7 @@ fn display(call: &mut Call<'_>, bundle: MimeBundle) -> wasmtime::Result<()> {
     let cell = cell(call)?;
     // Each form costs its bookkeeping too: a bundle can have a million names for nothing.
     let length = |value: &Value| value.as_str().map_or_else(|| value.to_string().len(), str::len);
-    let size: usize = bundle.0.iter().map(|(mime, value)| mime.len() + length(value) + 64).sum();
+    let size: usize = bundle.0.iter().map(|(mime, value)| mime.len() + length(value) + 1024).sum();
     match cell.display_bytes_left.checked_sub(size as u64) {
         Some(left) => {
             cell.display_bytes_left = left;
@@ -112,7 +150,7 @@ fn begin(call: &mut Call<'_>, id: u64, tool: ToolCall, bytes: usize) -> wasmtime
     cell.calls.total += 1;
     let now = Instant::now();
     let deadline = now.checked_add(cell.limits.tool_time).unwrap_or(now + LONGEST);
-    match cell.gate.admit(bytes) {
+    match cell.calls.admit(bytes, &cell.limits).and_then(|()| cell.gate.admit(bytes)) {
         Ok(()) => {
             let reply = control.clone();
             cell.host.call(tool, Box::new(move |result| reply.end_call(running, id, result)));
@@ -141,8 +179,8 @@ fn start(call: &mut Call<'_>, id: u64, tool: ToolCall, bytes: usize) -> wasmtime
     if waiting.len() >= MAX_STARTED || waiting.contains_key(&id) {
         return Err(Stop::violation("too many tool calls at once, or two of one number"));
     }
-    let deadline = begin(call, id, tool, bytes)?;
-    cell(call)?.calls.waiting.insert(id, deadline);
+    let at = begin(call, id, tool, bytes)?;
+    cell(call)?.calls.insert(id, StartedCall { at, bytes: bytes as u64 });
     Ok(())
 }
 
@@ -166,18 +204,18 @@ pub(crate) fn collect(
     until: Option<Instant>,
 ) -> Vec<StartedResult> {
     let RunningCell { calls, gate, limits, .. } = cell;
-    let deadline = calls.waiting.values().copied().chain(until).min();
+    let deadline = calls.waiting.values().map(|call| call.at).chain(until).min();
     let mut results = Vec::new();
     for (id, result) in control.take_ended(deadline) {
-        if calls.waiting.remove(&id).is_some() {
+        if calls.remove(id) {
             let result = result.and_then(|value| gate.admit_result(json_length(&value)).map(|()| value));
             results.push(StartedResult { id, outcome: result.into() });
         }
     }
     let now = Instant::now();
-    let late: Vec<u64> = calls.waiting.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
+    let late: Vec<u64> = calls.waiting.iter().filter(|(_, call)| call.at <= now).map(|(id, _)| *id).collect();
     for id in late {
-        calls.waiting.remove(&id);
+        calls.remove(id);
         let failure: Result<Value, ToolFailure> = Err(too_slow("a tool", limits.tool_time));
         results.push(StartedResult { id, outcome: failure.into() });
     }

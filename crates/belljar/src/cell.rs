@@ -1,11 +1,11 @@
 //! A cell from the caller's side.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use belljar_engine::{Event, Interrupter};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
+use crate::events::EventQueue;
 use crate::{Error, Outcome};
 
 /// Code to run. Strings and bytes turn into it.
@@ -57,7 +57,7 @@ impl From<Vec<u8>> for Request {
 /// A cell that runs in the background. Dropping it interrupts the cell.
 #[must_use = "dropping it interrupts the cell"]
 pub struct RunningCell {
-    pub(crate) events: mpsc::UnboundedReceiver<Event>,
+    pub(crate) events: Arc<EventQueue>,
     pub(crate) outcome: oneshot::Receiver<Result<Outcome, Error>>,
     pub(crate) stop: InterruptOnDrop,
 }
@@ -65,7 +65,7 @@ pub struct RunningCell {
 impl RunningCell {
     /// The next event; `None` when there will be no more.
     pub async fn next(&mut self) -> Option<Event> {
-        self.events.recv().await
+        self.events.next().await
     }
 
     /// Asks the cell to stop, even if it hasn't begun yet.
@@ -84,16 +84,49 @@ impl RunningCell {
 /// Interrupts a cell unless it has ended.
 pub(crate) struct InterruptOnDrop {
     pub(crate) interrupter: Arc<dyn Interrupter>,
-    /// Seen by the cell when it begins.
-    pub(crate) cancelled: Arc<AtomicBool>,
+    pub(crate) life: Arc<CellLife>,
     pub(crate) armed: bool,
 }
 
 impl InterruptOnDrop {
     fn cancel(&self) {
-        // First the flag: a cell that begins in between sees it, one that runs already is interrupted.
-        self.cancelled.store(true, Ordering::SeqCst);
-        self.interrupter.interrupt();
+        self.life.cancel(self.interrupter.as_ref());
+    }
+}
+
+/// Where one cell is between its request and its end, so that an interrupt reaches it and no other.
+#[derive(Debug, Default)]
+pub(crate) struct CellLife {
+    state: Mutex<LifeState>,
+}
+
+#[derive(Debug, Default)]
+struct LifeState {
+    cancelled: bool,
+    ended: bool,
+}
+
+impl CellLife {
+    /// Stops the cell if it runs; if it hasn't begun, it won't.
+    fn cancel(&self, interrupter: &dyn Interrupter) {
+        // Under the lock: until it is released the cell can't end and another begin.
+        let mut state = self.lock();
+        state.cancelled = true;
+        if !state.ended {
+            interrupter.interrupt();
+        }
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.lock().cancelled
+    }
+
+    pub(crate) fn end(&self) {
+        self.lock().ended = true;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LifeState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

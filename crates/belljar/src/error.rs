@@ -71,6 +71,9 @@ fn engine_hint(error: &EngineError) -> Option<String> {
         EngineError::Mount { .. } => Some(
             "a mount is HOST:GUEST or HOST:GUEST:rw; HOST is a directory, GUEST an absolute path".to_owned(),
         ),
+        EngineError::Boot(_) => {
+            Some("`belljar doctor` looks whether what is cached of the interpreter is damaged".to_owned())
+        }
         EngineError::Exhausted(_) => Some(
             "close sessions, or raise the limits on address space, memory maps and open files".to_owned(),
         ),

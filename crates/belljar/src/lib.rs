@@ -6,7 +6,7 @@
 //! ```no_run
 //! # fn main() -> Result<(), belljar::Error> {
 //! let sandbox = belljar::Sandbox::builder().build_blocking()?;
-//! let mut session = sandbox.session_blocking()?;
+//! let session = sandbox.session_blocking()?;
 //! session.run_blocking("x = 41")?;
 //! let outcome = session.run_blocking("x + 1")?;
 //! assert_eq!(outcome.value.map(|value| value.text).as_deref(), Some("42"));
@@ -31,6 +31,7 @@
 
 mod cell;
 mod error;
+mod events;
 mod location;
 mod outcome;
 mod policy;

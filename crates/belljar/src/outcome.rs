@@ -43,6 +43,8 @@ pub struct Outcome {
     pub files_modified: Vec<String>,
     /// Guest paths of files that it removed.
     pub files_deleted: Vec<String>,
+    /// There were more than these lists hold.
+    pub files_truncated: bool,
     /// What it used.
     pub usage: Usage,
     /// The session afterwards.
@@ -135,6 +137,7 @@ impl Outcome {
             files_created: report.changes.created,
             files_modified: report.changes.modified,
             files_deleted: report.changes.deleted,
+            files_truncated: report.changes.truncated,
             usage: Usage {
                 wall_ms: milliseconds(report.usage.wall),
                 cpu_ms: milliseconds(report.usage.cpu),
@@ -220,6 +223,7 @@ pub fn outcome_schema() -> serde_json::Value {
             "files_created": strings(),
             "files_modified": strings(),
             "files_deleted": strings(),
+            "files_truncated": { "type": "boolean" },
             "usage": {
                 "type": "object",
                 "required": ["wall_ms", "cpu_ms", "memory_bytes", "file_bytes", "tool_calls", "steps"],

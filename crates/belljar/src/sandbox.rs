@@ -211,6 +211,21 @@ impl Runtimes {
         Ok((runtime, cache))
     }
 
+    /// Reads every byte that is cached of the interpreter, and returns the kinds of entries (`runtime`, `code`,
+    /// `image`) that aren't what they should be. At start only sizes are looked at.
+    pub fn damaged(&self) -> Result<Vec<String>, Error> {
+        let cache = self.cache()?;
+        let ours = cache.entries()?.into_iter().filter(|entry| {
+            ["runtime", "code", "image"].contains(&entry.kind.as_str()) && entry.key.starts_with(Maker::id())
+        });
+        let mut kinds: Vec<String> = ours
+            .filter(|entry| cache.verify(&cache.root().join(&entry.kind).join(&entry.key)).is_err())
+            .map(|entry| entry.kind)
+            .collect();
+        kinds.dedup();
+        Ok(kinds)
+    }
+
     fn maker(&self, cache: Cache) -> Maker {
         let path = std::env::var_os("PATH").unwrap_or_default();
         Maker::new(cache)

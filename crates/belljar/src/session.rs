@@ -2,15 +2,16 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use belljar_engine::{Cell, CellHost, Event, Guest, Interrupter, ToolCall, ToolReply};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, oneshot};
+use tokio::sync::{Mutex, oneshot};
 
-use crate::cell::InterruptOnDrop;
+use crate::cell::{CellLife, InterruptOnDrop};
+use crate::events::EventQueue;
 use crate::tool::ToolTable;
 use crate::{Error, Outcome, Request, RunningCell};
 
@@ -71,8 +72,7 @@ impl Session {
 
     /// Runs code to its end. Dropping the future interrupts the cell.
     pub async fn run(&self, request: impl Into<Request>) -> Result<Outcome, Error> {
-        let (events, _) = mpsc::unbounded_channel();
-        let (receiver, mut stop) = self.start_with(request.into(), events).await;
+        let (receiver, mut stop) = self.start_with(request.into(), None).await;
         let outcome = receiver.await.unwrap_or(Err(Error::Abandoned));
         stop.armed = false;
         outcome
@@ -80,8 +80,8 @@ impl Session {
 
     /// Starts code and returns at once; its events can be heard while it runs.
     pub async fn start(&self, request: impl Into<Request>) -> RunningCell {
-        let (sender, events) = mpsc::unbounded_channel();
-        let (outcome, stop) = self.start_with(request.into(), sender).await;
+        let events = Arc::new(EventQueue::default());
+        let (outcome, stop) = self.start_with(request.into(), Some(Arc::clone(&events))).await;
         RunningCell { events, outcome, stop }
     }
 
@@ -96,8 +96,8 @@ impl Session {
         request: impl Into<Request>,
         observer: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Outcome, Error> {
-        let cancelled = Arc::default();
-        let host = Host { tools: Arc::clone(&self.tools), runtime: None, cancelled, observer };
+        let life = Arc::default();
+        let host = Host { tools: Arc::clone(&self.tools), runtime: None, life, observer };
         let mut slot = self.guest.blocking_lock();
         run_cell(&mut slot, &self.id, request.into(), Arc::new(host))
     }
@@ -120,6 +120,26 @@ impl Session {
         self.guest.blocking_lock().guest.settle();
     }
 
+    /// Puts a file into the session, at an absolute guest path or one below the workspace.
+    pub async fn write_file(&self, path: &str, contents: &[u8]) -> Result<(), Error> {
+        self.guest.lock().await.guest.write_file(&guest_path(path), contents).map_err(Error::from)
+    }
+
+    /// Reads a file of the session.
+    pub async fn read_file(&self, path: &str) -> Result<Vec<u8>, Error> {
+        self.guest.lock().await.guest.read_file(&guest_path(path)).map_err(Error::from)
+    }
+
+    /// [`Session::write_file`] without async.
+    pub fn write_file_blocking(&self, path: &str, contents: &[u8]) -> Result<(), Error> {
+        self.guest.blocking_lock().guest.write_file(&guest_path(path), contents).map_err(Error::from)
+    }
+
+    /// [`Session::read_file`] without async.
+    pub fn read_file_blocking(&self, path: &str) -> Result<Vec<u8>, Error> {
+        self.guest.blocking_lock().guest.read_file(&guest_path(path)).map_err(Error::from)
+    }
+
     /// Bytes of memory that are this session's own. Waits for the running cell.
     pub fn private_memory_blocking(&self) -> u64 {
         self.guest.blocking_lock().guest.private_memory()
@@ -128,25 +148,46 @@ impl Session {
     async fn start_with(
         &self,
         request: Request,
-        events: mpsc::UnboundedSender<Event>,
+        events: Option<Arc<EventQueue>>,
     ) -> (oneshot::Receiver<Result<Outcome, Error>>, InterruptOnDrop) {
         let slot = Arc::clone(&self.guest).lock_owned().await;
         let (sender, receiver) = oneshot::channel();
+        let life = Arc::new(CellLife::default());
+        let heard = events.clone();
         let observer = move |event| {
-            // Nobody listens any more: the events are in the outcome too.
-            let _ = events.send(event);
+            if let Some(events) = &heard {
+                events.push(event);
+            }
         };
-        let cancelled = Arc::new(AtomicBool::new(false));
         let host = Host {
             tools: Arc::clone(&self.tools),
             runtime: Handle::try_current().ok(),
-            cancelled: Arc::clone(&cancelled),
+            life: Arc::clone(&life),
             observer,
         };
+        let stop = InterruptOnDrop {
+            interrupter: Arc::clone(&self.interrupter),
+            life: Arc::clone(&life),
+            armed: true,
+        };
         let id = self.id.clone();
-        tokio::task::spawn_blocking(move || run_and_settle(slot, &id, request, Arc::new(host), sender));
-        (receiver, InterruptOnDrop { interrupter: Arc::clone(&self.interrupter), cancelled, armed: true })
+        tokio::task::spawn_blocking(move || {
+            let mut slot = slot;
+            let outcome = run_cell(&mut slot, &id, request, Arc::new(host));
+            life.end();
+            if let Some(events) = events {
+                events.close();
+            }
+            // The caller has its answer before the cell's effects are made final.
+            let _ = sender.send(outcome);
+            slot.guest.settle();
+        });
+        (receiver, stop)
     }
+}
+
+fn guest_path(path: &str) -> String {
+    if path.starts_with('/') { path.to_owned() } else { format!("/workspace/{path}") }
 }
 
 fn run_cell(
@@ -161,24 +202,11 @@ fn run_cell(
     Ok(Outcome::new(report, id.to_string(), slot.cells))
 }
 
-fn run_and_settle(
-    mut slot: OwnedMutexGuard<GuestSlot>,
-    id: &SessionId,
-    request: Request,
-    host: Arc<dyn CellHost>,
-    sender: oneshot::Sender<Result<Outcome, Error>>,
-) {
-    let outcome = run_cell(&mut slot, id, request, host);
-    // The caller has its answer before the cell's effects are made final.
-    let _ = sender.send(outcome);
-    slot.guest.settle();
-}
-
 /// The host's side of a cell.
 struct Host<F> {
     tools: Arc<ToolTable>,
     runtime: Option<Handle>,
-    cancelled: Arc<AtomicBool>,
+    life: Arc<CellLife>,
     observer: F,
 }
 
@@ -192,6 +220,6 @@ impl<F: Fn(Event) + Send + Sync> CellHost for Host<F> {
     }
 
     fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::SeqCst)
+        self.life.is_cancelled()
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::runtime::Handle;
 
 use crate::Error;
-use crate::tool_threads::ToolThreads;
+use crate::tool_threads::{Run, ToolThreads};
 
 /// What a tool returns.
 pub type ToolResult = Result<Value, ToolFailure>;
@@ -93,6 +93,13 @@ impl Tool {
     }
 }
 
+/// Names that Python doesn't allow after a dot.
+const KEYWORDS: [&str; 35] = [
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def",
+    "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
+    "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
+];
+
 /// The tools of a sandbox.
 #[derive(Default)]
 pub(crate) struct ToolTable {
@@ -107,7 +114,7 @@ impl ToolTable {
             let name = tool.spec.name.clone();
             let identifier = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
                 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            if !identifier || name.starts_with("__") {
+            if !identifier || name.starts_with("__") || KEYWORDS.contains(&name.as_str()) {
                 return Err(Error::ToolName { name, reason: "it is not a Python identifier" });
             }
             if table.tools.insert(name.clone(), tool).is_some() {
@@ -158,13 +165,13 @@ impl ToolTable {
     }
 
     fn run(&self, name: String, reply: ToolReply, body: impl FnOnce() -> ToolResult + Send + 'static) {
-        let job = Box::new(move || {
-            let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(panicked(&name)));
+        self.threads.run(Box::new(move |run| {
+            let result = match run {
+                Run::Now => catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(panicked(&name))),
+                Run::Never => Err(ToolFailure::new("ToolError", "the host has no thread for another tool")),
+            };
             reply(result);
-        });
-        if let Err(job) = self.threads.run(job) {
-            job();
-        }
+        }));
     }
 }
 

@@ -5,12 +5,24 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-type Job = Box<dyn FnOnce() + Send>;
+/// Does its work, or answers that there is nobody to do it.
+pub(crate) type Job = Box<dyn FnOnce(Run) + Send>;
+
+/// What becomes of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Run {
+    /// It is done now.
+    Now,
+    /// There can be no thread for it.
+    Never,
+}
 
 /// How long an idle thread stays.
 const IDLE: Duration = Duration::from_secs(5);
+/// A guest decides how many calls are under way; the host how many threads that may cost. The rest wait.
+const MOST: usize = 128;
 
-/// Runs jobs at once, on an idle thread or a new one.
+/// Runs jobs on an idle thread or a new one, or when one becomes free.
 #[derive(Clone, Default)]
 pub(crate) struct ToolThreads {
     shared: Arc<Shared>,
@@ -25,29 +37,32 @@ struct Shared {
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
+    threads: usize,
     idle: usize,
 }
 
 impl ToolThreads {
-    /// Runs the job; gives it back if there can be no thread for it.
-    pub(crate) fn run(&self, job: Job) -> Result<(), Job> {
+    pub(crate) fn run(&self, job: Job) {
         let mut state = self.shared.lock();
-        if state.idle > state.jobs.len() {
-            state.jobs.push_back(job);
+        state.jobs.push_back(job);
+        if state.idle >= state.jobs.len() || state.threads >= MOST {
             drop(state);
             self.shared.wake.notify_one();
-            return Ok(());
+            return;
         }
-        state.jobs.push_back(job);
+        state.threads += 1;
         drop(state);
         let shared = Arc::clone(&self.shared);
-        let started = thread::Builder::new().name("belljar-tool".to_owned()).spawn(move || shared.work());
-        match (started, self.shared.lock()) {
-            (Err(_), mut state) if state.idle == 0 => match state.jobs.pop_back() {
-                Some(job) => Err(job),
-                None => Ok(()),
-            },
-            _ => Ok(()),
+        if thread::Builder::new().name("belljar-tool".to_owned()).spawn(move || shared.work()).is_ok() {
+            return;
+        }
+        let mut state = self.shared.lock();
+        state.threads -= 1;
+        if state.threads == 0
+            && let Some(job) = state.jobs.pop_back()
+        {
+            drop(state);
+            job(Run::Never);
         }
     }
 }
@@ -62,7 +77,7 @@ impl Shared {
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                job();
+                job(Run::Now);
                 state = self.lock();
                 continue;
             }
@@ -72,6 +87,7 @@ impl Shared {
             state = woken;
             state.idle -= 1;
             if timeout.timed_out() && state.jobs.is_empty() {
+                state.threads -= 1;
                 return;
             }
         }

@@ -5,7 +5,7 @@ async def worker(name, delay, log):
         log.append((name, step))
     return name.upper()
 log = []
-print(await asyncio.gather(worker('a', 0.02, log), worker('b', 0.07, log)), log)
+print(await asyncio.gather(worker('a', 0.01, log), worker('b', 0.2, log)), log)
 async with asyncio.TaskGroup() as group:
     tasks = [group.create_task(worker(n, 0.01, log)) for n in 'xyz']
 [t.result() for t in tasks], log[4:]

@@ -30,7 +30,7 @@ import sys
 sys.stdout.write('partial ')
 sys.stderr.write('error ')
 print('a', 'b', sep='-', end='!\n')
-# %% raises ZeroDivisionError
+# %%
 class BadRepr:
     def __repr__(self): return 1 / 0
 BadRepr()

@@ -6,6 +6,9 @@ print(sys.path, sys.argv, sys.orig_argv, sys.executable, sys.prefix, sys.base_pr
 print(sys.builtin_module_names, [type(f).__name__ for f in sys.meta_path], len(sys.path_hooks), len(sys.stdlib_module_names))
 print(sorted(dir(builtins)), sorted(dir(math)), [sys.getsizeof(x) for x in (0, 2 ** 100, 1.5, '', 'abc', 'ü', '漢', b'', [], (), {}, set())])
 # %%
+import linecache
+print(sorted(sys.modules), sorted(linecache.cache), hasattr(sys, 'last_exc'), sys.exc_info())
+# %%
 __name__, __builtins__.__name__, sorted(k for k in globals() if k.startswith('__')), vars().keys() == globals().keys()
 # %%
 import gc, signal

@@ -31,7 +31,7 @@ total
 data = [str(n) * 3 for n in range(300_000)]
 len(''.join(data)), len(set(data))
 # %% raises MemoryError
-bytearray(1 << 31)
+bytearray(1 << 30)
 # %% raises MemoryError
 [0] * (1 << 30)
 # %% raises OverflowError

@@ -1,9 +1,9 @@
-import os, errno
+import os
 def attempt(name, function):
     try:
         print(name, function())
-    except OSError as error:
-        print(name, type(error).__name__, errno.errorcode.get(error.errno), error)
+    except OSError:
+        print(name, 'is refused')  # wasmtime says EPERM, Belljar EROFS or EXDEV, as Linux does
 attempt('write', lambda: open('/python/new', 'w'))
 attempt('append', lambda: open('/python/json/__init__.py', 'a'))
 attempt('r+', lambda: open('/usr/share/zoneinfo/UTC', 'r+b'))
@@ -19,8 +19,6 @@ attempt('link', lambda: os.link('/python/os.py', '/workspace/l'))
 attempt('symlink', lambda: os.symlink('x', '/python/s'))
 open('/python/os.py').readline(), os.path.isdir('/python/json'), 'json' in os.listdir('/python'), open('/usr/share/zoneinfo/UTC', 'rb').read(4)
 # %%
-attempt('up', lambda: sorted(os.listdir('/python/..')))
-attempt('far up', lambda: sorted(os.listdir('/../../..')))
 attempt('out', lambda: open('/python/../../etc/passwd'))
 attempt('above', lambda: open('../../../etc/passwd').read())
 attempt('device', lambda: open('/dev/null', 'w'))

@@ -10,7 +10,7 @@ print(r.peek()[:3], r.read(5), r.read1(), r.tell())
 with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
     print('captured')
     sys.stderr.write('too')
-out.getvalue(), sys.stdout.encoding, sys.stdout.errors, sys.stdout.isatty(), sys.stdin.read()
+out.getvalue(), sys.stdout.encoding, sys.stdout.errors, sys.stdout.isatty()
 # %%
 os.write(1, b'raw stdout\n')
 os.write(2, b'raw stderr\n')

@@ -14,5 +14,5 @@ c.write(out)
 c['a'].getint('y'), c.getboolean('b', 'flag'), c.sections(), out.getvalue()
 # %% raises configparser.NoOptionError
 c.get('a', 'nope')
-# %% raises locale.Error
-locale.setlocale(locale.LC_ALL, 'de_DE.UTF-8')
+# %%
+locale.setlocale(locale.LC_ALL, 'de_DE.UTF-8'), f'{1234.5:n}'

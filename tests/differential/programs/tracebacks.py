@@ -44,7 +44,7 @@ except ZeroDivisionError as error:
 # %% raises RecursionError
 def forever(n): return forever(n + 1) + 1
 forever(0)
-# %% raises RecursionError
+# %%
 class R:
     def __repr__(self): return repr(self)
 R()

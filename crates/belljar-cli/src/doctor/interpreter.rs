@@ -45,7 +45,16 @@ pub(crate) fn check(runtimes: &Runtimes, json: bool, tell: &mut dyn FnMut(Check)
         Some(entry) => Check::good("compiled code", Size(entry.bytes).to_string()),
         None => Check::poor("compiled code", "not there", "the first run compiles it, in about 15 s"),
     });
-    run_cell(runtimes, json, tell);
+    // Before any of it is run.
+    match runtimes.damaged() {
+        Ok(kinds) if kinds.is_empty() => run_cell(runtimes, json, tell),
+        Ok(kinds) => tell(Check::bad(
+            "cached files",
+            format!("damaged: {}", kinds.join(", ")),
+            "`belljar runtime build` makes them anew",
+        )),
+        Err(error) => tell(failed("cached files", &error)),
+    }
 }
 
 fn directory(root: &Path, is_made: bool) -> Check {

@@ -47,6 +47,11 @@ impl Manifest {
         sync(entry)
     }
 
+    /// Whether the directory is an entry at all, whole or damaged.
+    pub(super) fn is_in(entry: &Path) -> bool {
+        entry.join(NAME).is_file()
+    }
+
     /// Whether the entry is there with all its items, and its files have their sizes. Says nothing of their
     /// contents.
     pub(super) fn is_complete(entry: &Path) -> bool {

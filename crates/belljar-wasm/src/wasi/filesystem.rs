@@ -79,9 +79,9 @@ fn descriptors(linker: &mut Linker<HostState>, types: &str) -> wasmtime::Result<
             let outcome = on_descriptor(&mut call, number, |machine, handle| machine.files.access(handle))?;
             match outcome {
                 Ok(access) => {
-                    let flags = u8::from(access.read)
-                        | u8::from(access.write) << 1
-                        | u8::from(access.directory && access.write) << 5;
+                    // `access(path, W_OK)` asks no more than whether entries of the root may change.
+                    let flags =
+                        u8::from(access.read) | u8::from(access.write) << 1 | u8::from(access.directory) << 5;
                     Record::<2>::new().u8(1, flags).write(&mut call, result)
                 }
                 Err(errno) => Record::<2>::new().u8(0, 1).u8(1, code(errno)).write(&mut call, result),
@@ -409,7 +409,13 @@ fn at_path<T>(
 }
 
 fn readable(machine: &Machine, handle: Handle) -> Result<(), Errno> {
-    if machine.files.access(handle)?.read { Ok(()) } else { Err(Errno::BadDescriptor) }
+    let access = machine.files.access(handle)?;
+    match (access.directory, access.read) {
+        // What a stream says later reaches the guest as EIO.
+        (true, _) => Err(Errno::IsDirectory),
+        (false, true) => Ok(()),
+        (false, false) => Err(Errno::BadDescriptor),
+    }
 }
 
 fn writable(machine: &Machine, handle: Handle) -> Result<(), Errno> {
