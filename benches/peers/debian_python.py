@@ -10,13 +10,13 @@ import hashlib
 import io
 import lzma
 import platform
+import subprocess
 import tarfile
 import urllib.request
 from pathlib import Path
 
 from environments import InstallError, ensure, run, say
 
-MIRROR = "https://deb.debian.org/debian"
 SUITE = "trixie"
 VERSION = "3.13"
 PACKAGES = [
@@ -61,12 +61,13 @@ def fetch(cache: Path) -> Path:
 def _make(root: Path) -> None:
     debian, triplet, loader = ARCHITECTURES[platform.machine()]
     say(f"fetching Python {VERSION} from Debian {SUITE} ({len(PACKAGES)} packages, into {root})")
-    index = _index(debian)
+    mirror = _mirror()
+    index = _index(mirror, debian)
     for name in PACKAGES:
         if name not in index:
             raise InstallError(f"Debian {SUITE} has no package {name} for {debian}")
         filename, digest = index[name]
-        _unpack(_download(f"{MIRROR}/{filename}", digest), root)
+        _unpack(_download(f"{mirror}/{filename}", digest), root)
 
     libraries = root / "usr" / "lib" / triplet
     interpreter = root / "usr" / "bin" / f"python{VERSION}"
@@ -79,9 +80,23 @@ def _make(root: Path) -> None:
     run([interpreter, "-c", "import ctypes, hashlib, sqlite3, ssl, venv, zlib"], "trying the fetched Python")
 
 
-def _index(architecture: str) -> dict[str, tuple[str, str]]:
+def _mirror() -> str:
+    """The mirror that this machine's apt uses."""
+    command = ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"]
+    try:
+        sites = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise InstallError(f"apt names no mirror to fetch Debian's Python from: {error}") from error
+    mirrors = [site for site in sites if not site.endswith("-security")]
+    if not mirrors:
+        raise InstallError("apt names no mirror to fetch Debian's Python from; install CPython 3.12 or newer")
+    # apt checks signatures and can do without encryption; this script can't.
+    return mirrors[0].rstrip("/").replace("http://", "https://", 1)
+
+
+def _index(mirror: str, architecture: str) -> dict[str, tuple[str, str]]:
     """Package name → (path in the mirror, SHA-256)."""
-    text = lzma.decompress(_download(f"{MIRROR}/dists/{SUITE}/main/binary-{architecture}/Packages.xz")).decode()
+    text = lzma.decompress(_download(f"{mirror}/dists/{SUITE}/main/binary-{architecture}/Packages.xz")).decode()
     index = {}
     for paragraph in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if ": " in line and line[0] != " ")

@@ -10,7 +10,9 @@ import urllib.request
 directory, project, *wheels = sys.argv[1:]
 platform = sysconfig.get_platform().split("-")
 machine, system = platform[-1], {"linux": "manylinux", "macosx": "macosx", "win": "win"}.get(platform[0], "?")
-index = next(filter(None, map(os.environ.get, ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"))), "https://pypi.org/simple")
+index = next(filter(None, map(os.environ.get, ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"))), None)
+if index is None:
+    sys.exit("this Python has no pip, and PIP_INDEX_URL names no package index to fetch from without it")
 
 
 class Links(html.parser.HTMLParser):
