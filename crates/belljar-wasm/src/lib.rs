@@ -14,7 +14,8 @@
 //! | `control`, `watchdog`, `waiting` | stopping a cell |
 //! | `pool` | guests made ahead of time |
 //!
-//! Unsafe code is in `memory`, `pages`, `shadow`, `stack` and `control`, and where they are called.
+//! Unsafe code is in `memory`, `pages`, `shadow`, `stack` and `control`, and in two calls: `guest` begins a cell,
+//! `code` maps compiled code.
 
 mod abi;
 mod clock;
