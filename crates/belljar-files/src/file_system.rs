@@ -26,6 +26,9 @@ use resolve::Position;
 /// What [`FileSystem::read_file`] reads at most, for the host's memory.
 const READ_FILE_LIMIT: u64 = 1 << 30;
 
+/// More than any quota makes sense for.
+const MOST_BYTES: u64 = 64 << 30;
+
 /// A session's files: a tree in memory, and host directories mounted into it.
 ///
 /// Paths are relative to a directory handle (absolute ones to the root), and are walked as in Unix:
@@ -91,11 +94,21 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Gives a mount its directory again, after deserialising.
-    pub fn attach(&mut self, guest_path: &str, dir: Dir) -> std::result::Result<(), MountError> {
+    /// Gives a mount its directory again, after deserialising. What the guest may do there is said anew, for
+    /// open files too.
+    pub fn attach(
+        &mut self,
+        guest_path: &str,
+        dir: Dir,
+        access: Access,
+    ) -> std::result::Result<(), MountError> {
         let path = normalise_absolute(guest_path)
             .map_err(|errno| MountError::Place { path: guest_path.to_owned(), errno })?;
-        self.mounts.attach(&path, dir)
+        let mount = self.mounts.attach(&path, dir, access)?;
+        if access == Access::ReadOnly {
+            self.handles.make_read_only(mount);
+        }
+        Ok(())
     }
 
     /// The mounts, in the order they were made.
@@ -128,6 +141,19 @@ impl FileSystem {
     /// What is used of the quota.
     pub fn usage(&self) -> Usage {
         self.ledger.usage()
+    }
+
+    /// Bytes of file contents that this one holds and `newer`, made from a clone of it, doesn't: what keeping
+    /// it costs.
+    pub fn retained(&self, newer: &Self) -> u64 {
+        self.tree.retained(&newer.tree)
+    }
+
+    /// Whether a deserialised file system is one: its names, links and sizes fit together, and it charges for
+    /// what is there. What isn't sound must not be used.
+    pub fn is_sound(&self) -> bool {
+        let held = |inode| self.handles.holds(inode);
+        self.tree.audit(held).is_some_and(|usage| usage == self.ledger.tree() && usage.bytes <= MOST_BYTES)
     }
 
     /// The quota it was made with.

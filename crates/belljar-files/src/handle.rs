@@ -122,6 +122,11 @@ impl HandleTable {
         self.open.values()
     }
 
+    /// Whether a handle is on the inode.
+    pub(crate) fn holds(&self, wanted: InodeId) -> bool {
+        self.iter().any(|file| matches!(file.node, Node::Memory { inode, .. } if inode == wanted))
+    }
+
     /// Changes the nodes that `change` answers something for. The others aren't copied from clones.
     pub(crate) fn update(&mut self, change: impl Fn(&Node) -> Option<Node>) {
         let changed: Vec<_> =
@@ -129,6 +134,20 @@ impl HandleTable {
         for (handle, node) in changed {
             if let Some(file) = self.open.get_mut(&handle) {
                 file.node = node;
+            }
+        }
+    }
+
+    /// Nothing can be written any more through handles on this mount's files.
+    pub(crate) fn make_read_only(&mut self, wanted: MountId) {
+        let written = |file: &OpenFile| {
+            file.access.write && matches!(file.node, Node::Host { mount, .. } if mount == wanted)
+        };
+        let handles: Vec<u32> =
+            self.open.iter().filter(|(_, file)| written(file)).map(|(handle, _)| *handle).collect();
+        for handle in handles {
+            if let Some(file) = self.open.get_mut(&handle) {
+                file.access.write = false;
             }
         }
     }

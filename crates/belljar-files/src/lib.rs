@@ -57,3 +57,4 @@ pub use metadata::{FileType, Metadata, SetTime, Timestamp};
 pub use mount::{MountError, MountInfo};
 pub use options::{Access, HandleAccess, OpenOptions};
 pub use quota::{Quota, Usage};
+pub use tree::{Chunk, with_chunks_apart, with_chunks_from};

@@ -122,13 +122,20 @@ impl MountTable {
     }
 
     /// Gives the mount at `guest_path` its directory.
-    pub(crate) fn attach(&mut self, guest_path: &str, dir: Dir) -> std::result::Result<(), MountError> {
-        let mount = Arc::make_mut(&mut self.0)
-            .iter_mut()
-            .find(|mount| mount.guest_path == guest_path)
+    pub(crate) fn attach(
+        &mut self,
+        guest_path: &str,
+        dir: Dir,
+        access: Access,
+    ) -> std::result::Result<MountId, MountError> {
+        let mounts = Arc::make_mut(&mut self.0);
+        let index = mounts
+            .iter()
+            .position(|mount| mount.guest_path == guest_path)
             .ok_or_else(|| MountError::Unknown { path: guest_path.to_owned() })?;
-        mount.dir = Some(Arc::new(dir));
-        Ok(())
+        mounts[index].dir = Some(Arc::new(dir));
+        mounts[index].access = access;
+        Ok(MountId(index as u32))
     }
 
     pub(crate) fn info(&self) -> Vec<MountInfo> {

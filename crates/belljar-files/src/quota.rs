@@ -61,6 +61,11 @@ impl Ledger {
         self.quota = quota;
     }
 
+    /// What the tree is charged for.
+    pub(crate) fn tree(&self) -> Usage {
+        self.tree
+    }
+
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             bytes: self.tree.bytes.saturating_add(self.mounts.bytes),

@@ -1,22 +1,26 @@
 //! The in-memory tree: a persistent table of inodes, so that a clone shares everything and each side
 //! then copies only what it changes.
 
+mod chunk;
 mod content;
 mod inode;
 mod rename;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
 use serde::{Deserialize, Serialize};
 
+pub use chunk::{Chunk, with_chunks_apart, with_chunks_from};
 pub(crate) use content::Content;
 use inode::name_cost;
 pub(crate) use inode::{Directory, Entry, Inode, InodeId, Kind};
 
 use crate::path::{PATH_LIMIT, join};
 use crate::quota::{Account, Ledger};
-use crate::{Errno, FileType, Result, Timestamp};
+use crate::{Errno, FileType, Result, Timestamp, Usage};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Tree {
@@ -245,6 +249,68 @@ impl Tree {
             }
         }
         Ok(files)
+    }
+
+    /// Bytes of contents that only this tree holds and not `newer`, which was made from a clone of it.
+    pub(crate) fn retained(&self, newer: &Self) -> u64 {
+        let changed = self.inodes.diff(&newer.inodes).map(|change| match change {
+            DiffItem::Add(..) => 0,
+            DiffItem::Remove(_, old) => old.retained(None),
+            DiffItem::Update { old: (_, old), new: (_, new) } => old.retained(Some(new)),
+        });
+        changed.sum()
+    }
+
+    /// Whether a tree that came from elsewhere is one: every name leads to an inode of its kind, each inode
+    /// is reached as often as it says, or is held by a handle. Answers what the tree costs.
+    pub(crate) fn audit(&self, held: impl Fn(InodeId) -> bool) -> Option<Usage> {
+        let mut usage = Usage::default();
+        let mut names: BTreeMap<InodeId, u32> = BTreeMap::new();
+        let mut subdirectories: BTreeMap<InodeId, u32> = BTreeMap::new();
+        for (id, inode) in &self.inodes {
+            if id.0 >= self.next || id.0 < Self::ROOT.0 {
+                return None;
+            }
+            if *id != Self::ROOT {
+                usage.bytes = usage.bytes.checked_add(inode.cost())?;
+                usage.files += 1;
+            }
+            match &inode.kind {
+                Kind::Regular(content) if !content.is_sound() => return None,
+                Kind::Regular(_) | Kind::Symlink(_) => {}
+                Kind::Directory(directory) => {
+                    for (name, entry) in &directory.entries {
+                        let target = self.inodes.get(&entry.inode)?;
+                        let own = !name.is_empty()
+                            && !name.contains(['/', '\0'])
+                            && &**name != "."
+                            && &**name != "..";
+                        if !own || target.file_type() != entry.file_type {
+                            return None;
+                        }
+                        if let Kind::Directory(child) = &target.kind {
+                            if child.parent != *id || child.name != *name {
+                                return None;
+                            }
+                            *subdirectories.entry(*id).or_default() += 1;
+                        }
+                        *names.entry(entry.inode).or_default() += 1;
+                        usage.bytes = usage.bytes.checked_add(name_cost(name))?;
+                    }
+                }
+            }
+        }
+        let linked = self.inodes.iter().all(|(id, inode)| {
+            let named = names.get(id).copied().unwrap_or_default();
+            match &inode.kind {
+                Kind::Directory(_) if *id == Self::ROOT || named == 1 => {
+                    inode.links == 2 + subdirectories.get(id).copied().unwrap_or_default()
+                }
+                Kind::Directory(_) => named == 0 && held(*id),
+                Kind::Regular(_) | Kind::Symlink(_) => inode.links == named && (named > 0 || held(*id)),
+            }
+        });
+        (linked && self.inodes.contains_key(&Self::ROOT)).then_some(usage)
     }
 
     fn check_vacant(&self, directory: InodeId, name: &str) -> Result<()> {

@@ -1,12 +1,7 @@
-use std::fmt;
-use std::sync::Arc;
-
 use imbl::Vector;
-use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-/// Contents are copied on write in pieces of this size.
-const CHUNK: usize = 64 << 10;
+use super::chunk::{CHUNK, Chunk};
 
 /// The bytes of a regular file: holes and the zeros at a chunk's end aren't stored.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -71,102 +66,32 @@ impl Content {
         }
         self.size = size;
     }
+
+    /// Bytes of chunks that `newer` doesn't share.
+    pub(crate) fn retained(&self, newer: Option<&Self>) -> u64 {
+        let chunks = self.chunks.iter().enumerate();
+        let alone = chunks.filter_map(|(index, chunk)| {
+            let chunk = chunk.as_ref()?;
+            let other = newer.and_then(|newer| newer.chunks.get(index)?.as_ref());
+            (!other.is_some_and(|other| other.is_shared_with(chunk))).then(|| chunk.bytes().len() as u64)
+        });
+        alone.sum()
+    }
+
+    /// Whether its chunks are what its size says.
+    pub(crate) fn is_sound(&self) -> bool {
+        let (index, end) = position(self.size);
+        self.chunks.len() <= index.saturating_add(usize::from(end > 0))
+            && match self.chunks.get(index) {
+                Some(Some(last)) => last.bytes().len() <= end,
+                _ => true,
+            }
+    }
 }
 
 /// The chunk that holds a byte and the byte's place in it. Offsets are below the quota, so they fit.
 fn position(offset: u64) -> (usize, usize) {
     (usize::try_from(offset / CHUNK as u64).unwrap_or(usize::MAX), (offset % CHUNK as u64) as usize)
-}
-
-/// At most [`CHUNK`] bytes, shared with clones until one writes.
-#[derive(Clone, Default)]
-struct Chunk(Arc<Vec<u8>>);
-
-impl Chunk {
-    fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    fn write(&mut self, begin: usize, data: &[u8]) {
-        let end = begin + data.len();
-        if begin == 0 && end >= self.0.len() {
-            // All of it is replaced: no need to copy what others share.
-            if Arc::get_mut(&mut self.0).is_none() {
-                self.0 = Arc::new(data.to_vec());
-                return;
-            }
-        }
-        let bytes = Arc::make_mut(&mut self.0);
-        if bytes.len() < begin {
-            bytes.resize(begin, 0);
-        }
-        let overlap = bytes.len().min(end) - begin;
-        bytes[begin..begin + overlap].copy_from_slice(&data[..overlap]);
-        if bytes.capacity() < end {
-            // Doubling, but never beyond the chunk.
-            let capacity = (bytes.capacity() * 2).clamp(end, CHUNK.max(end));
-            bytes.reserve_exact(capacity - bytes.len());
-        }
-        bytes.extend_from_slice(&data[overlap..]);
-    }
-
-    fn truncate(&mut self, length: usize) {
-        if self.0.len() > length {
-            let bytes = Arc::make_mut(&mut self.0);
-            bytes.truncate(length);
-            bytes.shrink_to_fit();
-        }
-    }
-}
-
-impl fmt::Debug for Chunk {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Chunk({} bytes)", self.0.len())
-    }
-}
-
-impl Serialize for Chunk {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Chunk {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_byte_buf(ChunkVisitor)
-    }
-}
-
-struct ChunkVisitor;
-
-impl<'de> Visitor<'de> for ChunkVisitor {
-    type Value = Chunk;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "at most {CHUNK} bytes")
-    }
-
-    fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Chunk, E> {
-        self.visit_byte_buf(bytes.to_vec())
-    }
-
-    fn visit_byte_buf<E: serde::de::Error>(self, bytes: Vec<u8>) -> Result<Chunk, E> {
-        if bytes.len() > CHUNK {
-            return Err(E::invalid_length(bytes.len(), &self));
-        }
-        Ok(Chunk(Arc::new(bytes)))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Chunk, A::Error> {
-        let mut bytes = Vec::new();
-        while let Some(byte) = sequence.next_element()? {
-            if bytes.len() == CHUNK {
-                return Err(serde::de::Error::invalid_length(CHUNK + 1, &self));
-            }
-            bytes.push(byte);
-        }
-        Ok(Chunk(Arc::new(bytes)))
-    }
 }
 
 #[cfg(test)]

@@ -46,6 +46,13 @@ pub(crate) struct Inode {
     pub(crate) changed: Timestamp,
 }
 
+/// Only an inode that two trees share is the same: this is how they are compared, and contents never are.
+impl PartialEq for Inode {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
 /// What an inode costs the host in maps and allocations, measured and rounded up.
 const INODE_COST: u64 = 512;
 /// A directory's first name allocates a leaf for 64.
@@ -83,6 +90,18 @@ impl Inode {
                 Kind::Directory(_) => DIRECTORY_COST,
                 Kind::Symlink(target) => target.len() as u64,
             }
+    }
+
+    /// Bytes of contents that `newer` doesn't share.
+    pub(crate) fn retained(&self, newer: Option<&Self>) -> u64 {
+        let newer = newer.and_then(|newer| match &newer.kind {
+            Kind::Regular(content) => Some(content),
+            Kind::Directory(_) | Kind::Symlink(_) => None,
+        });
+        match &self.kind {
+            Kind::Regular(content) => content.retained(newer),
+            Kind::Directory(_) | Kind::Symlink(_) => 0,
+        }
     }
 
     pub(crate) fn touch(&mut self, now: Timestamp) {

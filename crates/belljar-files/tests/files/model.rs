@@ -458,6 +458,7 @@ fn check(mut ours: Ours, operations: &[Operation]) -> Result<(), TestCaseError> 
             agree(operation, &answer, &expected),
             "{operation:?}: {answer:?}, Linux says {expected:?}"
         );
+        prop_assert!(ours.files.is_sound(), "{operation:?} left it unsound");
     }
     let after = ours.contents();
     check_changes(&ours.files.take_changes(), &before, &after)?;

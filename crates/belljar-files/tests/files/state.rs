@@ -1,6 +1,8 @@
 //! A file system is data: it survives being written down, with its open handles.
 
-use belljar_files::{Access, DirectoryStream, Errno, FileSystem, MountError};
+use belljar_files::{
+    Access, DirectoryStream, Errno, FileSystem, MountError, with_chunks_apart, with_chunks_from,
+};
 
 use crate::{READ, WRITE, memory, mounted, open_host};
 
@@ -58,10 +60,10 @@ fn host_handles_open_again_when_the_mount_is_attached() {
     assert_eq!(restored.stat_at(root, "mount/f", true), Err(Errno::Io));
 
     assert_eq!(
-        restored.attach("/other", open_host(&host)),
+        restored.attach("/other", open_host(&host), Access::ReadWrite),
         Err(MountError::Unknown { path: "/other".into() })
     );
-    restored.attach("/mount", open_host(&host)).unwrap();
+    restored.attach("/mount", open_host(&host), Access::ReadWrite).unwrap();
     std::fs::remove_file(host.path().join("gone")).unwrap();
     let mut buffer = [0; 9];
     assert_eq!(restored.read(file, 0, &mut buffer), Ok(9));
@@ -109,4 +111,78 @@ fn a_damaged_state_answers_errors() {
     assert_eq!(damaged.write(file, 0, b"y"), Err(Errno::Io));
     assert_eq!(damaged.rename_at(root, "workspace", root, "w"), Err(Errno::Io));
     damaged.close(file).unwrap();
+}
+
+#[test]
+fn contents_travel_apart_and_once() {
+    let (mut files, _) = memory();
+    files.write_file("/workspace/a", &[7; 100_000]).unwrap();
+    files.write_file("/workspace/b", b"short").unwrap();
+    let older = files.clone();
+    files.write_file("/workspace/b", b"other").unwrap();
+    let (texts, chunks) = with_chunks_apart(|| [&files, &older].map(|it| serde_json::to_string(it).unwrap()));
+    // Two of `a`, and one for each `b`: what the two share is there once.
+    assert_eq!(chunks.len(), 4);
+    assert!(texts.iter().all(|text| text.len() < 4096));
+    let [mut files, mut older]: [FileSystem; 2] =
+        with_chunks_from(chunks, || texts.map(|text| serde_json::from_str(&text).unwrap()));
+    assert!(files.is_sound() && older.is_sound());
+    assert_eq!(files.read_file("/workspace/a").unwrap(), [7; 100_000]);
+    assert_eq!(files.read_file("/workspace/b").unwrap(), b"other");
+    assert_eq!(older.read_file("/workspace/b").unwrap(), b"short");
+}
+
+#[test]
+fn a_chunk_that_is_not_there_is_an_error() {
+    let (mut files, _) = memory();
+    files.write_file("/workspace/a", b"contents").unwrap();
+    let (text, _) = with_chunks_apart(|| serde_json::to_string(&files).unwrap());
+    assert!(with_chunks_from(Vec::new(), || serde_json::from_str::<FileSystem>(&text)).is_err());
+}
+
+#[test]
+fn what_does_not_fit_together_is_not_sound() {
+    let (mut files, _) = memory();
+    files.write_file("/workspace/a", &[1; 10]).unwrap();
+    assert!(files.is_sound());
+    let text = serde_json::to_string(&files).unwrap();
+    for (right, wrong) in [
+        (r#""size":10"#, r#""size":1152921504606846976"#),
+        (r#""size":10"#, r#""size":5"#),
+        (r#""links":1"#, r#""links":2"#),
+        (r#""name":"workspace""#, r#""name":"elsewhere""#),
+    ] {
+        assert!(text.contains(right), "{right}");
+        if let Ok(damaged) = serde_json::from_str::<FileSystem>(&text.replacen(right, wrong, 1)) {
+            assert!(!damaged.is_sound(), "{wrong}");
+        }
+    }
+}
+
+#[test]
+fn keeping_an_older_one_costs_what_changed_since() {
+    let (mut files, _) = memory();
+    files.write_file("/workspace/a", &[1; 200_000]).unwrap();
+    files.write_file("/workspace/b", &[1; 1000]).unwrap();
+    let older = files.clone();
+    assert_eq!(older.retained(&files), 0);
+    files.write_file("/workspace/c", &[1; 50_000]).unwrap();
+    assert_eq!(older.retained(&files), 0);
+    files.write_file("/workspace/b", b"new").unwrap();
+    assert_eq!(older.retained(&files), 1000);
+    let root = files.root().unwrap();
+    files.unlink_at(root, "workspace/a").unwrap();
+    assert_eq!(older.retained(&files), 201_000);
+}
+
+#[test]
+fn what_is_attached_for_reading_cannot_be_written_through_old_handles() {
+    let (mut files, root, host) = mounted(Access::ReadWrite);
+    let handle = files.open_at(root, "mount/a", WRITE).unwrap();
+    files.write(handle, 0, b"before").unwrap();
+    let mut restored = round_trip(&files);
+    restored.attach("/mount", open_host(&host), Access::ReadOnly).unwrap();
+    assert_eq!(restored.write(handle, 0, b"after").unwrap_err(), Errno::BadDescriptor);
+    assert!(restored.open_at(root, "mount/b", WRITE).is_err());
+    assert_eq!(restored.read_file("/mount/a").unwrap(), b"before");
 }
