@@ -109,7 +109,8 @@ class Kernel:
             os.environ["HOME"] = os.environ["PWD"] = workspace
         sys.argv[:] = spec.get("argv") or [""]
         seed = spec.get("seed")
-        random.seed(int(seed, 16) if seed else None)  # else all sessions would share the image's state
+        if seed:  # else all sessions would share the image's state; one that only slept goes on as it was
+            random.seed(int(seed, 16))
         self.tools._describe(spec.get("tools") or ())
         self.limit = spec.get("max_value_bytes") or display.DEFAULT_LIMIT
         return wire.READY

@@ -1,8 +1,9 @@
 //! The two traits that an engine implements, and the two that it is given.
 
+use std::any::Any;
 use std::sync::Arc;
 
-use crate::{Cell, CellReport, EngineError, Event, GuestSpec, ToolCall, ToolReply};
+use crate::{Cell, CellReport, EngineError, Event, GuestSpec, SavedGuest, Tag, ToolCall, ToolReply};
 
 /// Runs guests.
 pub trait Engine: Send + Sync {
@@ -15,11 +16,52 @@ pub trait Engine: Send + Sync {
     /// Boots a guest. Blocks.
     fn boot(&self, spec: Arc<GuestSpec>) -> Result<Box<dyn Guest>, EngineError>;
 
+    /// Names what guests are booted from. A guest that was kept can be restored over the same one only.
+    fn environment(&self) -> &str;
+
+    /// Reads what was kept of a guest. Nothing of it is believed; what makes no sense is refused.
+    fn restore(&self, saved: SavedGuest) -> Result<Arc<dyn Snapshot>, EngineError>;
+
+    /// A guest that goes on where the snapshot was made. Blocks.
+    fn resume(
+        &self,
+        snapshot: &dyn Snapshot,
+        spec: Arc<GuestSpec>,
+        descent: Descent,
+    ) -> Result<Box<dyn Guest>, EngineError>;
+
     /// Keeps so many guests of this very spec ready from now on, made by a thread of the engine's own;
     /// none for another spec. Engines that can't do so ignore it.
     fn warm(&self, spec: &Arc<GuestSpec>, count: usize) {
         let _ = (spec, count);
     }
+}
+
+/// What a resumed guest is to the one that the snapshot was made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Descent {
+    /// The same, which has slept: its randomness goes on where it was.
+    Same,
+    /// A child with this number among its siblings: its randomness is its own.
+    Child(u64),
+}
+
+/// A guest at one moment, variables and files. Cheap to hold: what is the same as elsewhere is shared.
+pub trait Snapshot: Any + Send + Sync {
+    /// In a form that can be kept.
+    fn save(&self) -> Result<SavedGuest, EngineError>;
+
+    /// Says that a keeper has its memory now, under this name.
+    fn set_stored(&self, tag: Tag);
+
+    /// Bytes of memory that aren't the environment's.
+    fn memory_bytes(&self) -> u64;
+
+    /// Bytes of its files.
+    fn file_bytes(&self) -> u64;
+
+    /// For the engine, which knows what it is.
+    fn as_any(&self) -> &dyn Any;
 }
 
 /// What an engine can do.
@@ -49,6 +91,18 @@ pub trait Guest: Send {
 
     /// Writes a file of the guest between cells. It stays when the next cell is taken back.
     fn write_file(&mut self, path: &str, contents: &[u8]) -> Result<(), EngineError>;
+
+    /// The guest as it is now, between cells.
+    fn snapshot(&mut self) -> Result<Arc<dyn Snapshot>, EngineError>;
+
+    /// Makes the guest what it was, by a snapshot of itself or of a relative.
+    fn roll_back_to(&mut self, snapshot: &dyn Snapshot) -> Result<(), EngineError>;
+
+    /// Numbers of the cells that can be taken back, the last one first.
+    fn undoable(&mut self) -> Result<Vec<u32>, EngineError>;
+
+    /// Takes back the last so many cells. If there aren't so many, nothing changes.
+    fn undo(&mut self, cells: usize) -> Result<(), EngineError>;
 
     /// Something that stops a running cell.
     fn interrupter(&self) -> Arc<dyn Interrupter>;

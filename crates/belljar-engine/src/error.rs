@@ -28,6 +28,12 @@ pub enum EngineError {
         /// What was asked.
         what: String,
     },
+    /// What was kept of a guest can't be restored. Nothing else is harmed.
+    #[error("what was kept of the guest cannot be restored: {0}")]
+    Restore(String),
+    /// So many cells can't be taken back. Nothing changed.
+    #[error("{0}")]
+    Undo(String),
     /// A file couldn't be read or written. The guest lives.
     #[error("{path}: {reason}")]
     File {

@@ -162,15 +162,31 @@ impl From<Result<Value, ToolFailure>> for CallAnswer {
 
 /// A `BOOT` frame.
 pub fn boot(spec: &GuestSpec, seed: &[u8; 16], max_value_bytes: u64) -> Vec<u8> {
-    let seed: String = seed.iter().map(|byte| format!("{byte:02x}")).collect();
-    let body = serde_json::json!({
-        "cwd": spec.workspace,
+    let mut body = boot_body(spec, Some(seed), max_value_bytes);
+    body["cwd"] = spec.workspace.clone().into();
+    boot_frame(&body)
+}
+
+/// A `BOOT` frame for a guest that was booted before: it stays in its directory, and its randomness goes on
+/// unless there is a seed.
+pub fn boot_again(spec: &GuestSpec, seed: Option<&[u8; 16]>, max_value_bytes: u64) -> Vec<u8> {
+    boot_frame(&boot_body(spec, seed, max_value_bytes))
+}
+
+fn boot_body(spec: &GuestSpec, seed: Option<&[u8; 16]>, max_value_bytes: u64) -> Value {
+    let mut body = serde_json::json!({
         "env": spec.env,
         "argv": spec.argv,
-        "seed": seed,
         "tools": spec.tools,
         "max_value_bytes": max_value_bytes,
     });
+    if let Some(seed) = seed {
+        body["seed"] = seed.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+    }
+    body
+}
+
+fn boot_frame(body: &Value) -> Vec<u8> {
     let mut frame = vec![BOOT];
     frame.extend_from_slice(body.to_string().as_bytes());
     frame

@@ -2,13 +2,15 @@
 //!
 //! A session knows no wasm and no namespaces; an engine knows no sessions. Between them pass plain
 //! values only: a [`GuestSpec`] to boot from, a [`Cell`] to run, [`Event`]s while it runs, a
-//! [`CellReport`] at its end. There are no pointers and no descriptors in them, so an engine can run
-//! in the caller's process or behind a socket in a worker of its own.
+//! [`CellReport`] at its end, a [`SavedGuest`] to keep. There are no pointers in them, and no descriptors but
+//! those of files that never change (which a socket can carry), so an engine can run in the caller's process
+//! or behind a socket in a worker of its own.
 //!
 //! ```text
 //! Engine::boot(GuestSpec) ─▶ Guest
 //! Guest::run(Cell, &CellHost) ─▶ CellReport      CellHost hears events and answers tool calls
 //! Guest::interrupter() ─▶ Interrupter            stops a running cell from any thread
+//! Guest::snapshot() ─▶ Snapshot ─▶ Engine::resume, Guest::roll_back_to, or SavedGuest and Engine::restore
 //! ```
 //!
 //! The wire between an engine and the guest kernel is in [`frame`]; both engines speak it.
@@ -20,15 +22,17 @@ mod error;
 pub mod frame;
 mod limits;
 mod mime;
+mod saved;
 mod spec;
 mod stream;
 mod tool;
 
 pub use cell::{Cell, CellReport, Changes, Event, ExceptionReport, State, Status, TraceFrame, Usage};
-pub use engine::{Capabilities, CellHost, Engine, Guest, Interrupter};
+pub use engine::{Capabilities, CellHost, Descent, Engine, Guest, Interrupter, Snapshot};
 pub use error::EngineError;
 pub use limits::Limits;
 pub use mime::MimeBundle;
-pub use spec::{Clock, Entropy, GuestSpec, Mount, MountAccess};
+pub use saved::{BLOCK, EXTENT, Known, PageRun, SavedChunk, SavedGuest, SavedMemory, Tag};
+pub use spec::{Clock, Entropy, GuestSpec, Mount, MountAccess, Rollback};
 pub use stream::{CapturedStream, StreamCapture};
 pub use tool::{ToolCall, ToolFailure, ToolGate, ToolReply, ToolSpec};

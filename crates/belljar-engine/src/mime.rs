@@ -16,6 +16,11 @@ impl MimeBundle {
         self.get_str("text/plain").unwrap_or_default()
     }
 
+    /// Bytes of all forms that are strings: nearly all that it takes.
+    pub fn bytes(&self) -> usize {
+        self.0.values().filter_map(Value::as_str).map(str::len).sum()
+    }
+
     /// A form that is a string: text itself, or base64 for binary types.
     pub fn get_str(&self, mime: &str) -> Option<&str> {
         self.0.get(mime).and_then(Value::as_str)

@@ -26,9 +26,24 @@ pub struct GuestSpec {
     pub clock: Clock,
     /// Where its randomness comes from.
     pub entropy: Entropy,
-    /// Whether a cell that was stopped hard is taken back. Without it, such a cell ends the guest's
-    /// state: the next cell runs in a fresh interpreter.
-    pub rollback: bool,
+    /// When a cell is taken back.
+    pub rollback: Rollback,
+    /// How many cells that ended well can still be taken back.
+    pub undo: usize,
+}
+
+/// When a cell is taken back, so that variables and files are as they were before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rollback {
+    /// After a hard stop: a timeout that the code ignored, a crash of the interpreter, `os._exit`.
+    #[default]
+    OnKill,
+    /// After every cell that doesn't end well: also after a Python exception, an interrupt, a timeout, and
+    /// `sys.exit` with a status other than 0.
+    OnError,
+    /// Never. After a hard stop the session goes on with a fresh interpreter. Nothing can be undone.
+    Never,
 }
 
 impl Default for GuestSpec {
@@ -42,7 +57,8 @@ impl Default for GuestSpec {
             tools: Vec::new(),
             clock: Clock::Host,
             entropy: Entropy::Host,
-            rollback: true,
+            rollback: Rollback::OnKill,
+            undo: 8,
         }
     }
 }
