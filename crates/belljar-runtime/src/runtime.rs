@@ -30,6 +30,16 @@ impl Runtime {
         (facts.format == Facts::FORMAT).then(|| Self { id: id.to_owned(), root: root.to_owned(), facts })
     }
 
+    /// Opens a runtime that was put aside (see [`Runtime::parts`]) in `root`; `None` if it isn't one.
+    pub fn set_aside(id: &str, root: &Path) -> Option<Self> {
+        Self::open(id, root)
+    }
+
+    /// What a guest needs of it, by name in its directory: to put it aside, so that it outlives the cache.
+    pub fn parts() -> [&'static str; 4] {
+        [Self::CORE, Self::FACTS, Self::STDLIB, Self::ZONEINFO]
+    }
+
     /// The flat module, without data segments.
     pub fn core(&self) -> PathBuf {
         self.root.join(Self::CORE)

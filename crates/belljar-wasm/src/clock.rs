@@ -17,7 +17,7 @@ pub(crate) struct ClockState {
     ticks: u64,
     /// Added to the host's monotonic clock, so that it goes on where it stood when a guest moves to
     /// another process.
-    offset: u64,
+    offset: i64,
 }
 
 impl ClockState {
@@ -26,10 +26,20 @@ impl ClockState {
         Self { clock, ticks: 0, offset: 1_000_000_000 }
     }
 
+    /// For keeping: what the clock shows stands still.
+    pub(crate) fn stopped(&self) -> Self {
+        Self { offset: self.offset.saturating_add(since_start()), ..self.clone() }
+    }
+
+    /// What was kept goes on from where it stood.
+    pub(crate) fn started(self) -> Self {
+        Self { offset: self.offset.clamp(0, i64::MAX / 2) - since_start(), ..self }
+    }
+
     /// Nanoseconds of a clock that never goes back.
     pub(crate) fn monotonic(&mut self) -> u64 {
         match self.clock {
-            Clock::Host => self.offset + PROCESS_START.elapsed().as_nanos() as u64,
+            Clock::Host => self.offset.saturating_add(since_start()).max(0) as u64,
             Clock::Fixed(_) => self.tick(),
         }
     }
@@ -50,7 +60,8 @@ impl ClockState {
     pub(crate) fn instant(&mut self, nanoseconds: u64) -> Instant {
         match self.clock {
             Clock::Host => {
-                let since_start = nanoseconds.saturating_sub(self.offset);
+                let since_start =
+                    i64::try_from(nanoseconds).unwrap_or(i64::MAX).saturating_sub(self.offset).max(0) as u64;
                 PROCESS_START
                     .checked_add(Duration::from_nanos(since_start))
                     .unwrap_or_else(|| Instant::now() + Duration::from_secs(86_400 * 365))
@@ -63,7 +74,29 @@ impl ClockState {
     }
 
     fn tick(&mut self) -> u64 {
-        self.ticks += 1;
+        self.ticks = self.ticks.saturating_add(1);
         self.ticks.saturating_mul(1000)
+    }
+}
+
+fn since_start() -> i64 {
+    i64::try_from(PROCESS_START.elapsed().as_nanos()).unwrap_or(i64::MAX / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_stood_goes_on() {
+        let mut clock = ClockState::new(Clock::Host);
+        let before = clock.monotonic();
+        let kept = clock.stopped();
+        std::thread::sleep(Duration::from_millis(30));
+        let mut again = kept.clone().started();
+        let after = again.monotonic();
+        assert!(after >= before && after < clock.monotonic());
+        assert!(ClockState { offset: i64::MIN, ..kept.clone() }.started().monotonic() < 1_000_000_000);
+        ClockState { offset: i64::MAX, ticks: u64::MAX, ..kept }.started().monotonic();
     }
 }

@@ -1,25 +1,33 @@
 //! The engine itself.
 
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use belljar_engine::{Capabilities, Engine, EngineError, Guest, GuestSpec, MountAccess};
-use belljar_files::{Access, Dir, MountError, Quota};
+use belljar_engine::{
+    Capabilities, Descent, Engine, EngineError, Guest, GuestSpec, Mount, MountAccess, SavedGuest, Snapshot,
+};
+use belljar_files::{Access, Dir, FileSystem, MountError, Quota};
 use belljar_runtime::{Cache, Progress, Quiet, Runtime};
 
 use crate::clock::ClockState;
+use crate::code;
 use crate::config::{self, Metering};
 use crate::control::Control;
 use crate::entropy::EntropyState;
 use crate::error::LoadError;
+use crate::ground::Ground;
 use crate::guest::WasmGuest;
 use crate::host::Machine;
 use crate::instance::{Instance, Program};
 use crate::memory::WASM_PAGE;
+use crate::pages::PageSource;
+use crate::pin;
 use crate::pool::Pool;
 use crate::prepared::{self, Prepared};
 use crate::shadows::Shadows;
+use crate::snapshot::WasmSnapshot;
 use crate::watchdog::Watchdog;
-use crate::{code, shadow};
 
 /// Memory that the interpreter needs before it has run anything.
 const LEAST_MEMORY: u64 = 48 << 20;
@@ -43,7 +51,7 @@ pub(crate) struct Shared {
     cache: Cache,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) shadows: Arc<Shadows>,
-    pub(crate) track_writes: bool,
+    pub(crate) page_source: PageSource,
 }
 
 /// How writes of a cell are found, so that it can be taken back.
@@ -52,8 +60,23 @@ pub enum Tracking {
     /// By the kernel where it can, else by comparing.
     #[default]
     Automatic,
-    /// By comparing pages, which works everywhere.
+    /// By comparing the pages that are a guest's own; the kernel lists those.
     Compare,
+    /// The same, but they are listed by reading the page table, as before Linux 6.7.
+    PageTable,
+    /// By comparing all pages, where the kernel tells nothing.
+    All,
+}
+
+impl Tracking {
+    fn source(self) -> PageSource {
+        PageSource::probe(match self {
+            Self::Automatic => PageSource::Tracked,
+            Self::Compare => PageSource::Scanned,
+            Self::PageTable => PageSource::PageTable,
+            Self::All => PageSource::All,
+        })
+    }
 }
 
 /// Sets up a [`WasmEngine`].
@@ -63,6 +86,8 @@ pub struct WasmEngineBuilder<'a> {
     progress: &'a dyn Progress,
     tracking: Tracking,
     steps: bool,
+    /// Where the image is, if not in the cache.
+    image: Option<PathBuf>,
 }
 
 impl<'a> WasmEngineBuilder<'a> {
@@ -90,7 +115,10 @@ impl<'a> WasmEngineBuilder<'a> {
     pub fn load(self) -> Result<WasmEngine, LoadError> {
         let engine = config::engine(Metering::None).map_err(code::code)?;
         let program = code::load(&engine, &self.runtime, &self.cache, self.progress)?;
-        let prepared = prepared::load(&program, &self.runtime, &self.cache, self.progress)?;
+        let prepared = match &self.image {
+            None => prepared::load(&program, &self.runtime, &self.cache, self.progress)?,
+            Some(image) => prepared::open(image, &self.runtime)?,
+        };
         let metered = OnceLock::new();
         if self.steps {
             let engine = config::engine(Metering::Steps).map_err(code::code)?;
@@ -107,7 +135,7 @@ impl<'a> WasmEngineBuilder<'a> {
             cache: self.cache,
             watchdog: Arc::new(watchdog),
             shadows,
-            track_writes: self.tracking == Tracking::Automatic,
+            page_source: self.tracking.source(),
         };
         Ok(WasmEngine { shared: Arc::new(shared), pool: Arc::default() })
     }
@@ -116,12 +144,25 @@ impl<'a> WasmEngineBuilder<'a> {
 impl WasmEngine {
     /// Begins to set up an engine for the given runtime.
     pub fn builder<'a>(runtime: Runtime, cache: Cache) -> WasmEngineBuilder<'a> {
-        WasmEngineBuilder { runtime, cache, progress: &Quiet, tracking: Tracking::Automatic, steps: false }
+        let tracking = Tracking::Automatic;
+        WasmEngineBuilder { runtime, cache, progress: &Quiet, tracking, steps: false, image: None }
+    }
+
+    /// Begins to set up an engine from what [`WasmEngine::pin`] put aside.
+    pub fn pinned<'a>(directory: &Path, cache: Cache) -> Result<WasmEngineBuilder<'a>, LoadError> {
+        let (runtime, image) = pin::find(directory)?;
+        Ok(WasmEngineBuilder { image: Some(image), ..Self::builder(runtime, cache) })
+    }
+
+    /// Puts all that guests of this engine need into an empty directory, so that they can be woken there
+    /// whatever becomes of the cache.
+    pub fn pin(&self, directory: &Path) -> io::Result<()> {
+        pin::put_aside(&self.shared.runtime, &self.shared.prepared.entry, directory)
     }
 
     /// Whether the kernel tracks writes here.
     pub fn tracks_writes(&self) -> bool {
-        self.shared.track_writes && shadow::tracking_works()
+        self.shared.page_source == PageSource::Tracked
     }
 }
 
@@ -143,6 +184,25 @@ impl Engine for WasmEngine {
         Ok(Box::new(WasmGuest::boot(&self.shared, &spec)?))
     }
 
+    fn environment(&self) -> &str {
+        self.shared.environment()
+    }
+
+    fn restore(&self, saved: SavedGuest) -> Result<Arc<dyn Snapshot>, EngineError> {
+        let image = &self.shared.bare_ground().image;
+        Ok(Arc::new(WasmSnapshot::restore(saved, self.shared.environment(), image)?))
+    }
+
+    fn resume(
+        &self,
+        snapshot: &dyn Snapshot,
+        spec: Arc<GuestSpec>,
+        descent: Descent,
+    ) -> Result<Box<dyn Guest>, EngineError> {
+        let snapshot = WasmSnapshot::of(snapshot, self.shared.environment())?;
+        Ok(Box::new(WasmGuest::resume(&self.shared, &spec, snapshot, descent)?))
+    }
+
     fn warm(&self, spec: &Arc<GuestSpec>, count: usize) {
         let pool = (count > 0).then(|| Pool::start(&self.shared, spec, count)).flatten();
         *self.pool.lock().unwrap_or_else(PoisonError::into_inner) = pool;
@@ -150,9 +210,26 @@ impl Engine for WasmEngine {
 }
 
 impl Shared {
-    /// A new interpreter.
+    /// Names what guests are made from.
+    pub(crate) fn environment(&self) -> &Arc<str> {
+        &self.prepared.environment
+    }
+
+    /// What the memory of a new guest starts from.
+    pub(crate) fn bare_ground(&self) -> &Arc<Ground> {
+        &self.prepared.ground
+    }
+
+    /// Globals of a new guest.
+    pub(crate) fn globals(&self) -> &[i32] {
+        &self.prepared.globals
+    }
+
+    /// An interpreter that stands on a ground.
     pub(crate) fn instantiate(
         &self,
+        ground: &Arc<Ground>,
+        globals: &[i32],
         machine: Machine,
         control: Arc<Control>,
         spec: &GuestSpec,
@@ -161,9 +238,8 @@ impl Shared {
             None => &self.program,
             Some(_) => self.metered()?,
         };
-        let Prepared { image, globals, .. } = &self.prepared;
         let limit = usize::try_from(spec.limits.memory).unwrap_or(usize::MAX);
-        let mut instance = Instance::new(program, image, globals, machine, control, limit)?;
+        let mut instance = Instance::new(program, ground, globals, machine, control, limit)?;
         if spec.limits.steps.is_some() {
             instance.store.set_fuel(u64::MAX)?;
         }
@@ -172,34 +248,10 @@ impl Shared {
 
     /// The host's half of a new guest.
     pub(crate) fn machine(&self, spec: &GuestSpec) -> Result<Machine, EngineError> {
-        if !(LEAST_MEMORY..=MOST_MEMORY).contains(&spec.limits.memory) {
-            return Err(EngineError::Boot(format!(
-                "a guest may have between {} and {} MiB of memory",
-                LEAST_MEMORY >> 20,
-                MOST_MEMORY >> 20
-            )));
-        }
         let mut machine = self.prepared.machine.clone();
         machine.clock = ClockState::new(spec.clock);
         machine.entropy = EntropyState::new(spec.entropy);
-        machine.files.set_quota(Quota {
-            bytes: spec.limits.file_bytes,
-            files: spec.limits.file_count,
-            ..Quota::default()
-        });
-        for mount in &spec.mounts {
-            let refused = |reason: String| EngineError::Mount { guest: mount.guest.clone(), reason };
-            let directory = Dir::open_ambient_dir(&mount.host, cap_std::ambient_authority())
-                .map_err(|error| refused(format!("{}: {error}", mount.host.display())))?;
-            let access = match mount.access {
-                MountAccess::ReadOnly => Access::ReadOnly,
-                MountAccess::ReadWrite => Access::ReadWrite,
-            };
-            machine
-                .files
-                .mount_directory(&mount.guest, directory, access)
-                .map_err(|error: MountError| refused(error.to_string()))?;
-        }
+        machine = self.surround(machine, spec)?;
         if spec.workspace != "/workspace" {
             machine
                 .files
@@ -207,6 +259,29 @@ impl Shared {
                 .map_err(|errno| EngineError::Boot(format!("{}: {errno}", spec.workspace)))?;
         }
         machine.files.take_changes();
+        Ok(machine)
+    }
+
+    /// Gives the host's half of a guest what the spec says that it sees and may use, whatever it had before.
+    pub(crate) fn surround(&self, mut machine: Machine, spec: &GuestSpec) -> Result<Machine, EngineError> {
+        if !(LEAST_MEMORY..=MOST_MEMORY).contains(&spec.limits.memory) {
+            return Err(EngineError::Boot(format!(
+                "a guest may have between {} and {} MiB of memory",
+                LEAST_MEMORY >> 20,
+                MOST_MEMORY >> 20
+            )));
+        }
+        machine.files.set_quota(Quota {
+            bytes: spec.limits.file_bytes,
+            files: spec.limits.file_count,
+            ..Quota::default()
+        });
+        prepared::attach_library(&mut machine.files, &self.runtime)
+            .map_err(|error| EngineError::Boot(error.to_string()))?;
+        for mount in &spec.mounts {
+            attach_mount(&mut machine.files, mount)
+                .map_err(|reason| EngineError::Mount { guest: mount.guest.clone(), reason })?;
+        }
         Ok(machine)
     }
 
@@ -231,6 +306,26 @@ impl Shared {
             .as_ref()
             .map_err(|error| wasmtime::Error::msg(error.clone()))
     }
+}
+
+/// Mounts a directory of the host, or gives the mount that is there its directory.
+fn attach_mount(files: &mut FileSystem, mount: &Mount) -> Result<(), String> {
+    let access = match mount.access {
+        MountAccess::ReadOnly => Access::ReadOnly,
+        MountAccess::ReadWrite => Access::ReadWrite,
+    };
+    let known =
+        files.mounts().into_iter().find(|known| known.guest_path == mount.guest.trim_end_matches('/'));
+    if known.as_ref().is_some_and(|known| known.attached && known.access == access) {
+        return Ok(());
+    }
+    let directory = Dir::open_ambient_dir(&mount.host, cap_std::ambient_authority())
+        .map_err(|error| format!("{}: {error}", mount.host.display()))?;
+    let mounted = match known {
+        Some(_) => files.attach(&mount.guest, directory, access),
+        None => files.mount_directory(&mount.guest, directory, access),
+    };
+    mounted.map_err(|error: MountError| error.to_string())
 }
 
 /// Held by threads that must not keep the engine alive.

@@ -17,6 +17,22 @@ impl EntropyState {
         Self { entropy, position: 0 }
     }
 
+    /// The source of a child, which repeats nothing of its parent's or its siblings'.
+    pub(crate) fn branch(&self, child: u64) -> Self {
+        match self.entropy {
+            Entropy::Host => self.clone(),
+            Entropy::Seeded(seed) => {
+                let mut hasher = blake3::Hasher::new_derive_key("belljar 2026-11 seeded child");
+                for number in [seed, self.position, child] {
+                    hasher.update(&number.to_le_bytes());
+                }
+                let mut seed = [0; 8];
+                hasher.finalize_xof().fill(&mut seed);
+                Self::new(Entropy::Seeded(u64::from_le_bytes(seed)))
+            }
+        }
+    }
+
     /// Fills the buffer.
     pub(crate) fn fill(&mut self, buffer: &mut [u8]) -> std::io::Result<()> {
         match self.entropy {
@@ -32,7 +48,7 @@ impl EntropyState {
                     .finalize_xof();
                 output.set_position(self.position);
                 output.fill(buffer);
-                self.position += buffer.len() as u64;
+                self.position = self.position.wrapping_add(buffer.len() as u64);
             }
         }
         Ok(())

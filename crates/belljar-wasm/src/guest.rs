@@ -1,29 +1,35 @@
 //! A guest: an interpreter that answers the next cell whatever the last one did.
 
+mod past;
+
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_engine::frame::{self, Done, DoneStatus, Reply};
 use belljar_engine::{
-    Cell, CellHost, CellReport, Changes, EngineError, Guest, GuestSpec, Interrupter, State, Status, ToolGate,
-    Usage,
+    Cell, CellHost, CellReport, Changes, EngineError, Guest, GuestSpec, Interrupter, Rollback, Snapshot,
+    State, Status, ToolGate, Usage,
 };
 use belljar_files::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use wasmtime::Trap;
 
+use self::past::{Before, Pending};
 use crate::control::{Cause, Control};
 use crate::engine::Shared;
-use crate::host::{Machine, OutputStream, RunningCell};
+use crate::ground::Ground;
+use crate::host::{OutputStream, RunningCell};
 use crate::instance::Instance;
 use crate::output::{self, Stream};
+use crate::pages::Span;
 use crate::pool::{Graveyard, Mortal};
 use crate::shadow::Shadow;
-use crate::shadows::ShadowSlot;
+use crate::snapshot::WasmSnapshot;
 use crate::stack::on_large_stack;
 use crate::stop::Stop;
 use crate::tools::{self, StartedCalls};
+use crate::undo::{Attach, UndoLog};
 use crate::watchdog::GuestInterrupter;
 
 /// Memory that a cell must find to run at all.
@@ -36,27 +42,16 @@ pub(crate) struct WasmGuest {
     control: Arc<Control>,
     instance: Mortal,
     seed: [u8; 16],
+    /// What its memory is a view of.
+    ground: Arc<Ground>,
     /// What the next cell is taken back to.
     before: Before,
     /// What must be done before the next cell.
     pending: Pending,
-}
-
-/// The state before a cell.
-enum Before {
-    /// As it was booted.
-    Fresh,
-    /// As it was copied; the copy may have been given up to save memory.
-    Copied { slot: Arc<ShadowSlot>, machine: Box<Machine>, globals: Vec<i32> },
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pending {
-    Nothing,
-    /// The cell's effects are to stay.
-    Commit,
-    /// The cell is to be taken back.
-    Rollback,
+    /// What the interpreter must be told first in its next cell.
+    attach: Option<Attach>,
+    /// Cells that can be taken back.
+    undo: UndoLog,
 }
 
 /// How a call into the guest ended.
@@ -78,7 +73,7 @@ impl WasmGuest {
         machine.entropy.fill(&mut seed).map_err(|error| EngineError::Boot(error.to_string()))?;
         let control = Arc::new(Control::default());
         let instance = shared
-            .instantiate(machine, Arc::clone(&control), spec)
+            .instantiate(shared.bare_ground(), shared.globals(), machine, Arc::clone(&control), spec)
             .map_err(|error| EngineError::Exhausted(format!("{error:#}")))?;
         let mut guest = Self {
             shared: Arc::clone(shared),
@@ -86,8 +81,11 @@ impl WasmGuest {
             control,
             instance: Mortal::new(instance),
             seed,
+            ground: Arc::clone(shared.bare_ground()),
             before: Before::Fresh,
             pending: Pending::Nothing,
+            attach: None,
+            undo: UndoLog::default(),
         };
         guest.send_boot()?;
         Ok(guest)
@@ -119,89 +117,21 @@ impl WasmGuest {
         on_large_stack(|| instance.handle(frame))?
     }
 
-    /// Makes sure that the cell about to run can be taken back.
-    fn prepare(&mut self) -> Result<(), EngineError> {
-        self.settle_now()?;
-        if !self.spec.rollback {
-            return Ok(());
-        }
-        if let Before::Copied { slot, machine, .. } = &mut self.before {
-            let memory = self.instance.exports.memory.data(&self.instance.store);
-            let reserved = self.shared.shadow_reservation(&self.spec);
-            slot.ensure(|| Shadow::new(memory, reserved, self.shared.track_writes))
-                .map_err(|error| exhausted(&error))?;
-            **machine = self.instance.store.data().machine.clone();
-        }
-        Ok(())
-    }
-
-    fn settle_now(&mut self) -> Result<(), EngineError> {
-        match std::mem::replace(&mut self.pending, Pending::Nothing) {
-            Pending::Nothing => Ok(()),
-            Pending::Commit => self.commit().map_err(|error| exhausted(&error)),
-            Pending::Rollback => self.roll_back(),
-        }
-    }
-
-    fn commit(&mut self) -> io::Result<()> {
-        if !self.spec.rollback {
-            return Ok(());
-        }
-        let globals = self.instance.globals();
-        let state = self.instance.store.data();
-        match &mut self.before {
-            Before::Fresh => {
-                let machine = Box::new(state.machine.clone());
-                let slot = self.shared.shadows.slot();
-                self.before = Before::Copied { slot, machine, globals };
-            }
-            Before::Copied { slot, globals: before, .. } => {
-                *before = globals;
-                let memory = self.instance.exports.memory.data(&self.instance.store);
-                slot.update(|shadow| shadow.update(memory))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn roll_back(&mut self) -> Result<(), EngineError> {
-        let gone =
-            |error: wasmtime::Error| EngineError::Gone(format!("it could not be rolled back: {error:#}"));
-        match &self.before {
-            Before::Fresh => {
-                let mut machine = self.shared.machine(&self.spec)?;
-                let mut skipped = [0; 16];
-                machine.entropy.fill(&mut skipped).map_err(|error| EngineError::Gone(error.to_string()))?;
-                let fresh =
-                    self.shared.instantiate(machine, Arc::clone(&self.control), &self.spec).map_err(gone)?;
-                self.instance.replace(fresh);
-                self.send_boot()
-            }
-            Before::Copied { slot, machine, globals } => {
-                let machine = Machine::clone(machine);
-                let mut fresh =
-                    self.shared.instantiate(machine, Arc::clone(&self.control), &self.spec).map_err(gone)?;
-                let restored = slot
-                    .with(|shadow| {
-                        fresh.grow_to(shadow.length())?;
-                        shadow.restore(fresh.memory_mut());
-                        fresh.set_globals(globals)
-                    })
-                    .ok_or_else(|| EngineError::Gone("its last state is not there any more".to_owned()))?;
-                restored.map_err(gone)?;
-                // The copy tracked the memory that is thrown away now.
-                slot.clear();
-                self.instance.replace(fresh);
-                Ok(())
-            }
-        }
-    }
-
     /// Runs the cell's code until it ends or is stopped.
     fn execute(&mut self, cell: &Cell) -> Ending {
         let frame = frame::run(cell);
+        let attach = self
+            .attach
+            .as_ref()
+            .map(|Attach { seed }| frame::boot_again(&self.spec, seed.as_ref(), self.spec.limits.output));
         let instance = &mut self.instance;
         let outcome = on_large_stack(|| {
+            // Within the cell, so that its limits hold: who tore at the kernel harms himself.
+            if let Some(attach) = &attach
+                && !matches!(instance.handle(attach)?, Reply::Ready)
+            {
+                return Err(Stop::violation("it did not take note of where it is"));
+            }
             let mut reply = instance.handle(&frame)?;
             loop {
                 match reply {
@@ -309,7 +239,11 @@ impl WasmGuest {
                     Status::Error if running.files_full => Some(self.files_full()),
                     _ => None,
                 };
-                self.pending = Pending::Commit;
+                if self.spec.rollback == Rollback::OnError && !ended_well(&report) {
+                    self.take_back(&mut report);
+                } else {
+                    self.pending = Pending::Commit { cell: running.number };
+                }
             }
             Ending::Exhausted(done) => {
                 report.status = Status::OutOfMemory;
@@ -333,8 +267,8 @@ impl WasmGuest {
     /// The cell is taken back before the next one, and the report says so.
     fn take_back(&mut self, report: &mut CellReport) {
         report.state = State::RolledBack;
-        if !self.spec.rollback {
-            self.before = Before::Fresh;
+        if self.spec.rollback == Rollback::Never {
+            self.start_afresh();
             report.state = State::Lost;
         }
         report.changes = Changes::default();
@@ -356,6 +290,14 @@ impl WasmGuest {
             Some(limit) => format!("it ran longer than {limit:?}"),
             None => "its time was over".to_owned(),
         }
+    }
+}
+
+fn ended_well(report: &CellReport) -> bool {
+    match report.status {
+        Status::Ok => true,
+        Status::Exited => report.exit_code.unwrap_or_default() == 0,
+        _ => false,
     }
 }
 
@@ -417,6 +359,9 @@ impl Guest for WasmGuest {
         let Some(cell) = self.instance.store.data_mut().cell.take() else {
             return Err(EngineError::Gone("its cell is not there any more".to_owned()));
         };
+        if self.instance.is_torn() {
+            return Err(torn());
+        }
         Ok(self.report(cell, ending, cause, usage))
     }
 
@@ -441,11 +386,32 @@ impl Guest for WasmGuest {
         machine.files.write_file(path, contents).map_err(|errno| file_error(path, errno))?;
         // The next cell's outcome lists what the cell changed, not this.
         machine.files.take_changes();
-        if matches!(self.before, Before::Fresh) {
-            // It isn't as it was booted any more.
-            self.commit().map_err(|error| exhausted(&error))?;
+        self.note_host_write().map_err(|error| exhausted(&error))
+    }
+
+    fn snapshot(&mut self) -> Result<Arc<dyn Snapshot>, EngineError> {
+        self.settle_now()?;
+        let snapshot = self.freeze()?;
+        if self.instance.is_torn() {
+            return Err(torn());
         }
-        Ok(())
+        Ok(Arc::new(snapshot))
+    }
+
+    fn roll_back_to(&mut self, snapshot: &dyn Snapshot) -> Result<(), EngineError> {
+        self.settle_now()?;
+        let snapshot = WasmSnapshot::of(snapshot, self.shared.environment())?;
+        self.become_snapshot(snapshot)
+    }
+
+    fn undoable(&mut self) -> Result<Vec<u32>, EngineError> {
+        self.settle_now()?;
+        Ok(self.undo.cells(&self.ground, self.spec.undo))
+    }
+
+    fn undo(&mut self, cells: usize) -> Result<(), EngineError> {
+        self.settle_now()?;
+        self.take_back_cells(cells)
     }
 
     fn interrupter(&self) -> Arc<dyn Interrupter> {
@@ -463,8 +429,10 @@ impl Guest for WasmGuest {
             return bytes as u64;
         }
         let memory = self.instance.memory();
-        let span = crate::pages::Span { base: memory.as_ptr() as usize, length: memory.len() };
-        crate::pages::private(span)
+        let span = Span { base: memory.as_ptr() as usize, length: memory.len() };
+        self.shared
+            .page_source
+            .private(span)
             .map(|ranges| ranges.iter().map(|range| range.len() as u64).sum())
             .unwrap_or_default()
     }
@@ -472,6 +440,10 @@ impl Guest for WasmGuest {
 
 fn file_error(path: &str, errno: Errno) -> EngineError {
     EngineError::File { path: path.to_owned(), reason: errno.to_string() }
+}
+
+fn torn() -> EngineError {
+    EngineError::Gone("a file that its memory was read from has been damaged".to_owned())
 }
 
 fn exhausted(error: &io::Error) -> EngineError {

@@ -34,6 +34,18 @@ pub(crate) struct Machine {
     pub(crate) entropy: EntropyState,
 }
 
+impl Machine {
+    /// For keeping: its clock stands still.
+    pub(crate) fn stopped(&self) -> Self {
+        Self { clock: self.clock.stopped(), ..self.clone() }
+    }
+
+    /// What was kept goes on.
+    pub(crate) fn started(self) -> Self {
+        Self { clock: self.clock.started(), ..self }
+    }
+}
+
 /// What the host calls or reaches in the guest.
 #[derive(Clone)]
 pub(crate) struct Exports {

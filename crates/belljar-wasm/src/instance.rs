@@ -8,9 +8,11 @@ use std::sync::atomic::AtomicU32;
 use belljar_engine::frame::{self, Reply};
 use wasmtime::{Extern, InstancePre, Module, ModuleExport, Store, TypedFunc, Val};
 
+use crate::bus;
 use crate::control::Control;
+use crate::ground::Ground;
 use crate::host::{Exports, HostState, Machine, MemoryLimit};
-use crate::memory::{Image, with_image};
+use crate::memory::with_ground;
 use crate::stop::Stop;
 
 /// The largest reply that is looked at.
@@ -69,10 +71,10 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Makes one whose memory starts as the image.
+    /// Makes one whose memory starts as the ground.
     pub(crate) fn new(
         program: &Program,
-        image: &Arc<Image>,
+        ground: &Arc<Ground>,
         globals: &[i32],
         machine: Machine,
         control: Arc<Control>,
@@ -88,7 +90,7 @@ impl Instance {
         };
         let mut store = Store::new(program.pre.module().engine(), state);
         store.limiter(|state| &mut state.memory_limit);
-        let instance = with_image(image, || program.pre.instantiate(&mut store))?;
+        let instance = with_ground(ground, || program.pre.instantiate(&mut store))?;
         let exports = exports(&mut store, instance, &program.exports)?;
         store.data_mut().exports = Some(exports.clone());
         let mut made = Self { store, exports, instance, poll_address: program.poll_address as usize };
@@ -116,6 +118,11 @@ impl Instance {
 
     pub(crate) fn memory_mut(&mut self) -> &mut [u8] {
         self.exports.memory.data_mut(&mut self.store)
+    }
+
+    /// Whether a part of its memory was lost because a file was damaged.
+    pub(crate) fn is_torn(&self) -> bool {
+        bus::is_any_torn() && bus::is_torn(self.memory().as_ptr() as usize)
     }
 
     /// Makes the memory at least so large, whatever the limit.

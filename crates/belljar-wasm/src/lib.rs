@@ -10,35 +10,44 @@
 //! | `prepared` | the image guests start from: the runtime's, booted and warmed |
 //! | `guest`, `instance` | one interpreter; a cell from frame to report |
 //! | `wasi`, `tools` | what the guest imports |
-//! | `memory`, `pages`, `shadow` | its memory, and the way back to the state before a cell |
+//! | `memory`, `ground`, `bus` | its memory, what that starts from, and what if a file of it breaks |
+//! | `pages`, `shadow`, `delta`, `undo` | the way back to the state before a cell, or before several |
+//! | `snapshot` | a guest at one moment, to go back to, to fork from, to keep |
 //! | `control`, `watchdog`, `waiting` | stopping a cell |
+//! | `pin` | an environment put aside for sessions that are kept |
 //! | `pool` | guests made ahead of time |
 //!
-//! Unsafe code is in `memory`, `pages`, `shadow`, `stack` and `control`, and in two calls: `guest` begins a cell,
+//! Unsafe code is in `memory`, `bus`, `pages`, `shadow`, `stack` and `control`, and in two calls: `guest` begins a cell,
 //! `code` maps compiled code.
 
 mod abi;
+mod bus;
 mod clock;
 mod code;
 mod config;
 mod control;
+mod delta;
 mod engine;
 mod entropy;
 mod error;
+mod ground;
 mod guest;
 mod host;
 mod instance;
 mod memory;
 mod output;
 mod pages;
+mod pin;
 mod pool;
 mod prepared;
 mod resources;
 mod shadow;
 mod shadows;
+mod snapshot;
 mod stack;
 mod stop;
 mod tools;
+mod undo;
 mod waiting;
 mod wasi;
 mod watchdog;

@@ -1,21 +1,26 @@
-//! A guest's linear memory: a private copy-on-write view of an image.
+//! A guest's linear memory: a private copy-on-write view of a [`Ground`].
 //!
 //! wasmtime asks a [`MemoryCreator`] for the memory while it instantiates and passes nothing of ours
-//! along, so the image to use is left in a thread-local for the time of the call ([`with_image`]).
+//! along, so the ground to use is left in a thread-local for the time of the call ([`with_ground`]).
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::ptr;
+use std::slice;
 use std::sync::Arc;
 
+use rustix::io::preadv;
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
 };
 use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
+
+use crate::bus::Watch;
+use crate::ground::{Ground, MAPPED, Run};
 
 /// wasm's page: what memories grow by.
 pub(crate) const WASM_PAGE: usize = 64 << 10;
@@ -40,18 +45,54 @@ impl Image {
         }
         Ok(Self { file, length, hot })
     }
+
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
 }
 
 thread_local! {
-    static IMAGE: RefCell<Option<Arc<Image>>> = const { RefCell::new(None) };
+    static GROUND: RefCell<Option<Arc<Ground>>> = const { RefCell::new(None) };
 }
 
-/// Memories made by this thread inside `body` start as `image`.
-pub(crate) fn with_image<T>(image: &Arc<Image>, body: impl FnOnce() -> T) -> T {
-    IMAGE.set(Some(Arc::clone(image)));
+/// Memories made by this thread inside `body` start as `ground`.
+pub(crate) fn with_ground<T>(ground: &Arc<Ground>, body: impl FnOnce() -> T) -> T {
+    GROUND.set(Some(Arc::clone(ground)));
     let result = body();
-    IMAGE.set(None);
+    GROUND.set(None);
     result
+}
+
+/// Makes a run of a live memory a view of the file that has a copy of it, so that its own pages are given
+/// back. Nothing changes for who reads it.
+pub(crate) fn share(memory: &mut [u8], run: &Run) -> io::Result<()> {
+    let target = &mut memory[run.memory.clone()];
+    // SAFETY: the range is borrowed mutably, so nobody looks at it meanwhile; it stays readable and writable,
+    // and the file has the same bytes, so that nothing changes for whoever looks later.
+    unsafe { map(target.as_mut_ptr(), target.len(), &run.file, run.offset) }
+}
+
+/// Maps a file privately over `length` bytes at `base`.
+///
+/// # Safety
+/// The range must be a mapping of ours that nobody looks at during the call.
+unsafe fn map(base: *mut u8, length: usize, file: &File, offset: u64) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        mmap(
+            base.cast(),
+            length,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE,
+            file.as_fd(),
+            offset,
+        )
+    }?;
+    Ok(())
 }
 
 /// Makes guests' memories.
@@ -71,8 +112,8 @@ unsafe impl MemoryCreator for Creator {
     ) -> Result<Box<dyn LinearMemory>, String> {
         let capacity = reserved.ok_or("the engine must reserve its memories")?;
         let mut memory = Reservation::new(capacity, guard).map_err(|error| error.to_string())?;
-        if let Some(image) = IMAGE.with_borrow(Clone::clone) {
-            memory.map_image(&image).map_err(|error| error.to_string())?;
+        if let Some(ground) = GROUND.with_borrow(Clone::clone) {
+            memory.lay(&ground).map_err(|error| error.to_string())?;
         }
         if minimum > memory.size {
             memory.grow_to(minimum).map_err(|error| error.to_string())?;
@@ -88,6 +129,7 @@ struct Reservation {
     size: usize,
     capacity: usize,
     total: usize,
+    _watch: Watch,
 }
 
 // SAFETY: the mapping belongs to the value alone; nothing in it is tied to a thread.
@@ -109,31 +151,80 @@ impl Reservation {
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )
         }?;
-        Ok(Self { base: base.cast(), size: 0, capacity, total })
+        let watch = Watch::over(base as usize, capacity);
+        Ok(Self { base: base.cast(), size: 0, capacity, total, _watch: watch })
     }
 
-    fn map_image(&mut self, image: &Image) -> io::Result<()> {
-        if image.length > self.capacity {
+    fn lay(&mut self, ground: &Ground) -> io::Result<()> {
+        let image = &ground.image;
+        if image.length > self.capacity || ground.length() > self.capacity {
             return Err(io::Error::other("the memory image is larger than the reservation"));
         }
         // SAFETY: the range lies inside our own reservation (checked above), which nobody reads yet.
-        unsafe {
-            mmap(
-                self.base.cast(),
-                image.length,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE,
-                image.file.as_fd(),
-                0,
-            )
-        }?;
+        unsafe { map(self.base, image.length, &image.file, 0) }?;
         self.size = image.length;
-        for range in &image.hot {
+        // A guest that ran before brings these pages along.
+        let hot = if ground.runs().is_empty() { image.hot.as_slice() } else { &[] };
+        for range in hot {
             // SAFETY: `hot` lies inside the image (checked when it was opened), mapped above.
             // Populating only makes private copies of pages; a kernel without it refuses, harmlessly.
             let _ = unsafe {
                 madvise(self.base.add(range.start).cast(), range.len(), Advice::LinuxPopulateWrite)
             };
+        }
+        if ground.length() > self.size {
+            self.grow_to(ground.length()).map_err(io::Error::other)?;
+        }
+        self.lay_runs(ground.runs())
+    }
+
+    /// Long runs are mapped, short ones copied.
+    fn lay_runs(&mut self, runs: &[Run]) -> io::Result<()> {
+        let mut short: Vec<&Run> = Vec::new();
+        for run in runs {
+            if run.memory.len() < MAPPED {
+                short.push(run);
+                continue;
+            }
+            // SAFETY: runs lie inside the ground's length (checked when it was made), which is accessible by
+            // now, in our own reservation, which nobody reads yet.
+            unsafe { map(self.base.add(run.memory.start), run.memory.len(), &run.file, run.offset) }?;
+        }
+        let mut rest = short.as_slice();
+        while let [first, ..] = rest {
+            // Those that follow each other in one file are read by one call.
+            let mut next = first.offset;
+            let together = rest.iter().take(512).take_while(|run| {
+                let follows = Arc::ptr_eq(&run.file, &first.file) && run.offset == next;
+                next = run.offset + run.memory.len() as u64;
+                follows
+            });
+            let count = together.count();
+            self.read(&rest[..count])?;
+            rest = &rest[count..];
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, runs: &[&Run]) -> io::Result<()> {
+        let [first, ..] = runs else { return Ok(()) };
+        let slices = runs.iter().map(|run| {
+            // SAFETY: runs lie inside the accessible part of our reservation and apart from each other, so
+            // each slice is the only one to its bytes.
+            IoSliceMut::new(unsafe {
+                slice::from_raw_parts_mut(self.base.add(run.memory.start), run.memory.len())
+            })
+        });
+        let mut slices: Vec<IoSliceMut<'_>> = slices.collect();
+        let mut rest = slices.as_mut_slice();
+        let mut offset = first.offset;
+        while !rest.is_empty() {
+            let read = preadv(first.file.as_fd(), rest, offset)?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            offset += read as u64;
+            IoSliceMut::advance_slices(&mut rest, read);
         }
         Ok(())
     }

@@ -66,23 +66,60 @@ pub(crate) struct Span {
     pub(crate) length: usize,
 }
 
-/// Byte ranges, relative to the span, of pages that are the guest's own: written since the image
-/// was mapped.
-pub(crate) fn private(span: Span) -> io::Result<Vec<Range<usize>>> {
-    static SCAN_WORKS: OnceLock<bool> = OnceLock::new();
-    let scan = || {
-        scan(
-            span,
-            ScanArguments {
-                category_inverted: IS_FILE | IS_ZERO,
-                category_mask: IS_FILE | IS_ZERO,
-                category_any: IS_PRESENT | IS_SWAPPED,
-                return_mask: IS_FILE,
-                ..ScanArguments::new(span, 0)
-            },
-        )
+/// How a guest's own pages are found. Each works where the one before it doesn't.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageSource {
+    /// The kernel tells private pages, and tracks writes.
+    Tracked,
+    /// The kernel tells private pages (Linux 6.7).
+    Scanned,
+    /// By reading the page table, which every kernel shows.
+    PageTable,
+    /// The kernel tells nothing: every page that was ever accessible counts.
+    All,
+}
+
+impl PageSource {
+    /// The best that works here, and is no better than `best`.
+    pub(crate) fn probe(best: Self) -> Self {
+        let [tracked, scanned, table] = *WORKING.get_or_init(|| {
+            let probe = vec![1_u8; 2 * HOST_PAGE];
+            let base = (probe.as_ptr() as usize).next_multiple_of(HOST_PAGE);
+            let span = Span { base, length: HOST_PAGE };
+            [
+                WriteTracker::new(span, HOST_PAGE).is_ok(),
+                scan_private(span).is_ok(),
+                private_by_pagemap(span).is_ok(),
+            ]
+        });
+        let ways = [(Self::Tracked, tracked), (Self::Scanned, scanned), (Self::PageTable, table)];
+        let from = ways.iter().position(|(way, _)| *way == best).unwrap_or(ways.len());
+        ways[from..].iter().find(|(_, works)| *works).map_or(Self::All, |(way, _)| *way)
+    }
+
+    /// Byte ranges, relative to the span, of pages that are the guest's own: written since the ground was
+    /// mapped. There may be more than that, never less.
+    pub(crate) fn private(self, span: Span) -> io::Result<Vec<Range<usize>>> {
+        match self {
+            Self::Tracked | Self::Scanned => scan_private(span),
+            Self::PageTable => private_by_pagemap(span),
+            #[expect(clippy::single_range_in_vec_init, reason = "one range is what is meant")]
+            Self::All => Ok(vec![0..span.length]),
+        }
+    }
+}
+
+static WORKING: OnceLock<[bool; 3]> = OnceLock::new();
+
+fn scan_private(span: Span) -> io::Result<Vec<Range<usize>>> {
+    let arguments = ScanArguments {
+        category_inverted: IS_FILE | IS_ZERO,
+        category_mask: IS_FILE | IS_ZERO,
+        category_any: IS_PRESENT | IS_SWAPPED,
+        return_mask: IS_FILE,
+        ..ScanArguments::new(span, 0)
     };
-    if *SCAN_WORKS.get_or_init(|| scan().is_ok()) { scan() } else { private_by_pagemap(span) }
+    scan(span, arguments)
 }
 
 /// Tells which pages were written since the last look.

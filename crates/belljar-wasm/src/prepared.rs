@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,16 +20,17 @@ use crate::code::code;
 use crate::control::Control;
 use crate::entropy::EntropyState;
 use crate::error::LoadError;
-use crate::host::Machine;
+use crate::ground::Ground;
+use crate::host::{Machine, MemoryLimit};
 use crate::instance::{Instance, Program};
 use crate::memory::Image;
-use crate::pages::{self, Span};
+use crate::pages::{PageSource, Span};
 use crate::resources::Resources;
 use crate::stack::on_large_stack;
 
 const KIND: &str = "image";
 /// Raised when what is prepared changes.
-const VERSION: u32 = 5;
+const VERSION: u32 = 7;
 const MEMORY: &str = "memory.img";
 const STATE: &str = "state.json";
 
@@ -39,7 +40,11 @@ const ZONEINFO: &str = "/usr/share/zoneinfo";
 
 /// What every guest starts from.
 pub(crate) struct Prepared {
-    pub(crate) image: Arc<Image>,
+    /// Where it is.
+    pub(crate) entry: PathBuf,
+    pub(crate) ground: Arc<Ground>,
+    /// Names the image and the program by what is in them.
+    pub(crate) environment: Arc<str>,
     pub(crate) globals: Vec<i32>,
     pub(crate) machine: Machine,
 }
@@ -50,6 +55,7 @@ struct State {
     globals: Vec<i32>,
     machine: Machine,
     hot: Vec<Range<usize>>,
+    environment: String,
 }
 
 /// Loads the prepared image from the cache, or prepares it.
@@ -72,7 +78,11 @@ pub(crate) fn load(
     open(&entry, runtime)
 }
 
-fn open(entry: &Path, runtime: &Runtime) -> Result<Prepared, LoadError> {
+/// The files of a prepared image.
+pub(crate) const PARTS: [&str; 2] = [MEMORY, STATE];
+
+/// Opens the prepared image in a directory.
+pub(crate) fn open(entry: &Path, runtime: &Runtime) -> Result<Prepared, LoadError> {
     let path = entry.join(STATE);
     let text = fs::read(&path).map_err(|source| LoadError::File { path: path.clone(), source })?;
     let damaged = |reason: String| LoadError::Damaged { path: path.clone(), reason };
@@ -80,13 +90,32 @@ fn open(entry: &Path, runtime: &Runtime) -> Result<Prepared, LoadError> {
     if state.version != VERSION {
         return Err(damaged(format!("it is of version {}", state.version)));
     }
-    for (guest, directory) in [(STDLIB, runtime.stdlib()), (ZONEINFO, runtime.zoneinfo())] {
-        let opened = open_directory(&directory)?;
-        state.machine.files.attach(guest, opened).map_err(|error| damaged(error.to_string()))?;
-    }
+    attach_library(&mut state.machine.files, runtime)?;
     let path = entry.join(MEMORY);
     let image = Image::open(&path, state.hot).map_err(|source| LoadError::File { path, source })?;
-    Ok(Prepared { image: Arc::new(image), globals: state.globals, machine: state.machine })
+    let ground = Arc::new(Ground::bare(Arc::new(image)));
+    let environment = state.environment.into();
+    Ok(Prepared {
+        entry: entry.to_owned(),
+        ground,
+        environment,
+        globals: state.globals,
+        machine: state.machine,
+    })
+}
+
+/// Gives the standard library and the time zones their directories, where they have none.
+pub(crate) fn attach_library(files: &mut FileSystem, runtime: &Runtime) -> Result<(), LoadError> {
+    let mounts = files.mounts();
+    for (guest, directory) in [(STDLIB, runtime.stdlib()), (ZONEINFO, runtime.zoneinfo())] {
+        if mounts.iter().any(|mount| mount.guest_path == guest && mount.attached) {
+            continue;
+        }
+        let opened = open_directory(&directory)?;
+        let attached = files.attach(guest, opened, Access::ReadOnly);
+        attached.map_err(|error| LoadError::Damaged { path: directory, reason: error.to_string() })?;
+    }
+    Ok(())
 }
 
 fn prepare(program: &Program, runtime: &Runtime, directory: &Path) -> Result<(), LoadError> {
@@ -99,6 +128,7 @@ fn prepare(program: &Program, runtime: &Runtime, directory: &Path) -> Result<(),
     }
     make_immortal(&mut first)?;
     fill_holes(&mut first).map_err(code)?;
+    blank_free_memory(&mut first).map_err(code)?;
     let path = directory.join(MEMORY);
     fs::write(&path, first.memory()).map_err(|source| LoadError::File { path: path.clone(), source })?;
     let mut state = State {
@@ -106,6 +136,7 @@ fn prepare(program: &Program, runtime: &Runtime, directory: &Path) -> Result<(),
         globals: first.globals(),
         machine: first.store.data().machine.clone(),
         hot: Vec::new(),
+        environment: environment(&[&runtime.core(), &path])?,
     };
     drop(first);
 
@@ -115,7 +146,7 @@ fn prepare(program: &Program, runtime: &Runtime, directory: &Path) -> Result<(),
     boot_and_run(&mut second, &["print(1 + 1)"])?;
     let memory = second.memory();
     let span = Span { base: memory.as_ptr() as usize, length: memory.len() };
-    state.hot = pages::private(span).unwrap_or_default();
+    state.hot = PageSource::probe(PageSource::Scanned).private(span).unwrap_or_default();
 
     let path = directory.join(STATE);
     let text = serde_json::to_vec(&state)
@@ -192,6 +223,35 @@ fn fill_holes(instance: &mut Instance) -> wasmtime::Result<()> {
     Ok(())
 }
 
+/// Writes zeros over memory that is free: what start-up left there is nobody's, but would have to be kept as what
+/// a guest's pages held before it used them.
+fn blank_free_memory(instance: &mut Instance) -> wasmtime::Result<()> {
+    let (allocate, free) = instance.allocator()?;
+    let length = instance.memory().len();
+    // Nothing new: only what is there.
+    let limit = std::mem::replace(&mut instance.store.data_mut().memory_limit.bytes, length);
+    let mut taken = Vec::new();
+    for size in (12..26).rev().map(|power| 1_u32 << power) {
+        loop {
+            let pointer = allocate.call(&mut instance.store, size)?;
+            if pointer == 0 {
+                break;
+            }
+            let end = (pointer as usize).saturating_add(size as usize).min(length);
+            if let Some(block) = instance.memory_mut().get_mut(pointer as usize..end) {
+                block.fill(0);
+            }
+            taken.push(pointer);
+        }
+    }
+    for pointer in taken {
+        free.call(&mut instance.store, pointer)?;
+    }
+    let state = instance.store.data_mut();
+    state.memory_limit = MemoryLimit { bytes: limit, refused: false };
+    Ok(())
+}
+
 fn boot_and_run(instance: &mut Instance, cells: &[&str]) -> Result<(), LoadError> {
     let spec = GuestSpec::default();
     run(instance, &frame::boot(&spec, &[0; 16], spec.limits.output))?;
@@ -223,7 +283,8 @@ fn instantiate(
     globals: &[i32],
     machine: Machine,
 ) -> Result<Instance, LoadError> {
-    Instance::new(program, &image, globals, machine, Arc::new(Control::default()), 1 << 30).map_err(code)
+    let ground = Arc::new(Ground::bare(image));
+    Instance::new(program, &ground, globals, machine, Arc::new(Control::default()), 1 << 30).map_err(code)
 }
 
 fn files(runtime: &Runtime) -> Result<Machine, LoadError> {
@@ -245,6 +306,18 @@ fn files(runtime: &Runtime) -> Result<Machine, LoadError> {
         clock: ClockState::new(Clock::Host),
         entropy: EntropyState::new(Entropy::Host),
     })
+}
+
+/// A hash over the contents of files.
+fn environment(paths: &[&Path]) -> Result<String, LoadError> {
+    let mut hasher = blake3::Hasher::new();
+    for path in paths {
+        let failed = |source| LoadError::File { path: path.to_path_buf(), source };
+        let mut file = fs::File::open(path).map_err(failed)?;
+        hasher.update(&file.metadata().map_err(failed)?.len().to_le_bytes());
+        hasher.update_reader(&mut file).map_err(failed)?;
+    }
+    Ok(hasher.finalize().to_hex()[..32].to_owned())
 }
 
 fn open_directory(path: &Path) -> Result<Dir, LoadError> {

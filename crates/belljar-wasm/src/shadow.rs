@@ -15,12 +15,14 @@ use std::slice;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use crate::pages::{self, HOST_PAGE, Span, WriteTracker};
+use crate::delta::Delta;
+use crate::pages::{HOST_PAGE, PageSource, Span, WriteTracker};
 
 /// How many cells must write a page before it is hot.
 const HEATING: u8 = 2;
-/// After how many cells it is learnt anew which pages are hot.
-const COOLING: u32 = 100;
+/// After how many cells that left it as it was a hot page is tracked again; each time that proves wrong, four
+/// times as many.
+const COOLING: u16 = 16;
 
 /// A copy of a memory's private pages, and the means to bring it up to date.
 #[derive(Debug)]
@@ -29,55 +31,102 @@ pub(crate) struct Shadow {
     tracking: Option<Tracking>,
     /// Size of the guest's memory when the copy was made.
     length: usize,
+    source: PageSource,
 }
 
 /// What the kernel tracks, and what it needn't.
 #[derive(Debug)]
 struct Tracking {
     writes: WriteTracker,
-    /// Cells that wrote a page, by its offset.
-    heat: BTreeMap<usize, u8>,
-    updates: u32,
+    /// Pages that were written, by their offsets.
+    heat: BTreeMap<usize, Heat>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Heat {
+    /// Cells that wrote the page.
+    writes: u8,
+    /// Cells since then that left it as it was, and how many of them there may be.
+    rests: u16,
+    patience: u16,
+}
+
+impl Default for Heat {
+    fn default() -> Self {
+        Self { writes: 0, rests: 0, patience: COOLING }
+    }
+}
+
+impl Heat {
+    /// After a cell; says whether the page is to be tracked.
+    fn is_cold_after(&mut self, changed: bool) -> bool {
+        if self.writes < HEATING {
+            self.writes += 1;
+            return true;
+        }
+        self.rests = if changed { 0 } else { self.rests + 1 };
+        if self.rests >= self.patience {
+            // Some are written cell after cell, with what they hold already.
+            *self = Self { writes: HEATING - 1, rests: 0, patience: self.patience.saturating_mul(4) };
+            return true;
+        }
+        false
+    }
 }
 
 impl Shadow {
     /// Copies the private pages of `memory`. `reserved` is how large the memory may become.
-    pub(crate) fn new(memory: &[u8], reserved: usize, track: bool) -> io::Result<Self> {
+    pub(crate) fn new(memory: &[u8], reserved: usize, source: PageSource) -> io::Result<Self> {
         let reserved = reserved.max(memory.len());
-        let mut shadow = Self { copy: SparseCopy::new(reserved)?, tracking: None, length: memory.len() };
+        let copy = SparseCopy::new(reserved)?;
+        let mut shadow = Self { copy, tracking: None, length: memory.len(), source };
         let span = Span { base: memory.as_ptr() as usize, length: memory.len() };
-        for range in pages::private(span)? {
+        for range in source.private(span)? {
             shadow.copy.store(memory, range);
         }
-        if track {
+        if source == PageSource::Tracked {
             // After the pages were listed: those that are only tracked would look private.
             let writes = WriteTracker::new(Span { length: reserved, ..span }, memory.len()).ok();
-            shadow.tracking = writes.map(|writes| Tracking { writes, heat: BTreeMap::new(), updates: 0 });
+            shadow.tracking = writes.map(|writes| Tracking { writes, heat: BTreeMap::new() });
         }
         Ok(shadow)
     }
 
-    /// Makes the copy equal to `memory` again.
-    pub(crate) fn update(&mut self, memory: &[u8]) -> io::Result<()> {
+    /// Makes the copy equal to `memory` again, and notes what it had before.
+    pub(crate) fn update(&mut self, memory: &[u8], delta: &mut Delta) -> io::Result<()> {
         let span = Span { base: memory.as_ptr() as usize, length: memory.len() };
         let Some(tracking) = &mut self.tracking else {
-            for range in pages::private(span)? {
-                self.copy.store_changed(memory, range);
+            for range in self.source.private(span)? {
+                for start in range.step_by(HOST_PAGE) {
+                    self.copy.exchange(memory, start, delta);
+                }
             }
             self.length = memory.len();
             return Ok(());
         };
-        tracking.update(&mut self.copy, memory, self.length)?;
+        tracking.update(&mut self.copy, memory, self.length, delta)?;
         if memory.len() > self.length {
-            // What the memory grew by isn't tracked yet.
+            // What the memory grew by isn't tracked yet. Before the cell it wasn't there: nothing to note.
             let grown = Span { base: span.base + self.length, length: memory.len() - self.length };
-            for range in pages::private(grown)? {
+            for range in self.source.private(grown)? {
                 self.copy.store(memory, range.start + self.length..range.end + self.length);
             }
             tracking.writes.protect(self.length..memory.len())?;
         }
         self.length = memory.len();
         Ok(())
+    }
+
+    /// Byte ranges of the memory that are in the copy: all that differs from the ground.
+    pub(crate) fn ranges(&self) -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for page in self.copy.pages().filter(|page| page.start < self.length) {
+            match ranges.last_mut() {
+                Some(last) if last.end == page.start => last.end = page.end,
+                _ => ranges.push(page),
+            }
+        }
+        ranges
     }
 
     /// Size of the memory that was copied.
@@ -87,12 +136,12 @@ impl Shadow {
 
     /// Bytes that the copy holds.
     pub(crate) fn bytes(&self) -> usize {
-        self.copy.pages * HOST_PAGE
+        self.copy.stored_pages * HOST_PAGE
     }
 
     /// Writes the copy into a memory that equals the image elsewhere and is at least as large.
     pub(crate) fn restore(&self, memory: &mut [u8]) {
-        for range in self.copy.ranges() {
+        for range in self.copy.pages() {
             let end = range.end.min(memory.len());
             if range.start < end {
                 memory[range.start..end].copy_from_slice(self.copy.slice(range.start..end));
@@ -103,22 +152,21 @@ impl Shadow {
 
 impl Tracking {
     /// Stores what was written among the first `length` bytes, and tracks it again unless it is hot.
-    fn update(&mut self, copy: &mut SparseCopy, memory: &[u8], length: usize) -> io::Result<()> {
-        self.updates += 1;
-        if self.updates == COOLING {
-            self.updates = 0;
-            self.heat.clear();
-        }
+    fn update(
+        &mut self,
+        copy: &mut SparseCopy,
+        memory: &[u8],
+        length: usize,
+        delta: &mut Delta,
+    ) -> io::Result<()> {
         let mut cold: Option<Range<usize>> = None;
         for range in self.writes.written(length)? {
             for start in range.step_by(HOST_PAGE) {
                 let page = start..(start + HOST_PAGE).min(length);
-                let heat = self.heat.entry(start).or_default();
-                copy.store(memory, page.clone());
-                if *heat >= HEATING {
+                let changed = copy.exchange(memory, start, delta);
+                if !self.heat.entry(start).or_default().is_cold_after(changed) {
                     continue;
                 }
-                *heat += 1;
                 match &mut cold {
                     Some(run) if run.end == page.start => run.end = page.end,
                     _ => {
@@ -133,13 +181,6 @@ impl Tracking {
     }
 }
 
-/// Whether the kernel tracks writes here.
-pub(crate) fn tracking_works() -> bool {
-    let probe = vec![0_u8; 2 * HOST_PAGE];
-    let base = (probe.as_ptr() as usize).next_multiple_of(HOST_PAGE);
-    WriteTracker::new(Span { base, length: HOST_PAGE }, HOST_PAGE).is_ok()
-}
-
 /// Address space as large as a memory, of which only the stored pages are backed.
 #[derive(Debug)]
 struct SparseCopy {
@@ -147,7 +188,7 @@ struct SparseCopy {
     reserved: usize,
     /// One bit for each page that was stored.
     stored: Vec<u64>,
-    pages: usize,
+    stored_pages: usize,
 }
 
 // SAFETY: the mapping belongs to the value alone; nothing in it is tied to a thread.
@@ -164,7 +205,7 @@ impl SparseCopy {
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )
         }?;
-        Ok(Self { base: base.cast(), reserved, stored: Vec::new(), pages: 0 })
+        Ok(Self { base: base.cast(), reserved, stored: Vec::new(), stored_pages: 0 })
     }
 
     fn slice(&self, range: Range<usize>) -> &[u8] {
@@ -188,13 +229,16 @@ impl SparseCopy {
         }
     }
 
-    fn store_changed(&mut self, memory: &[u8], range: Range<usize>) {
-        for start in range.step_by(HOST_PAGE) {
-            let page = start..(start + HOST_PAGE).min(memory.len());
-            if !self.has(start / HOST_PAGE) || self.slice(page.clone()) != &memory[page.clone()] {
-                self.store(memory, page);
-            }
+    /// Stores a page, and notes what was stored of it before. Says whether it is different.
+    fn exchange(&mut self, memory: &[u8], start: usize, delta: &mut Delta) -> bool {
+        let page = start..(start + HOST_PAGE).min(memory.len());
+        if !self.has(start / HOST_PAGE) {
+            delta.was_ground(start);
+            self.store(memory, page);
+            return true;
         }
+        let old = self.slice_mut(page.clone());
+        delta.exchange(start, old, &memory[page])
     }
 
     fn has(&self, page: usize) -> bool {
@@ -208,11 +252,11 @@ impl SparseCopy {
         let word = &mut self.stored[page / 64];
         if *word & 1 << (page % 64) == 0 {
             *word |= 1 << (page % 64);
-            self.pages += 1;
+            self.stored_pages += 1;
         }
     }
 
-    fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+    fn pages(&self) -> impl Iterator<Item = Range<usize>> {
         (0..self.stored.len() * 64)
             .filter(|&page| self.has(page))
             .map(|page| page * HOST_PAGE..(page + 1) * HOST_PAGE)

@@ -78,16 +78,17 @@ impl ShadowSlot {
         Ok(())
     }
 
-    /// Brings the shadow up to date after a cell. If that fails it is given up.
-    pub(crate) fn update(&self, update: impl FnOnce(&mut Shadow) -> io::Result<()>) -> io::Result<()> {
+    /// Brings the shadow up to date after a cell, and says whether it is. If that fails it is given up.
+    pub(crate) fn update(&self, update: impl FnOnce(&mut Shadow) -> io::Result<()>) -> bool {
         let mut content = self.lock();
         content.running = false;
         content.used = Instant::now();
-        if content.shadow.as_mut().is_some_and(|shadow| update(shadow).is_err()) {
+        let updated = content.shadow.as_mut().is_some_and(|shadow| update(shadow).is_ok());
+        if !updated {
             content.shadow = None;
         }
         self.account(&mut content);
-        Ok(())
+        updated
     }
 
     /// Looks at the shadow.
