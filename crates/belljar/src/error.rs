@@ -2,6 +2,7 @@
 
 use belljar_engine::EngineError;
 use belljar_runtime::{CacheError, MakeError};
+use belljar_store::StoreError;
 use belljar_wasm::LoadError;
 use thiserror::Error;
 
@@ -29,6 +30,55 @@ pub enum Error {
     /// No directory was given for the cache, and none can be found.
     #[error("there is no directory for the cache")]
     NoCacheDirectory,
+    /// What is kept of sessions couldn't be read or written. It says what is still alive.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No directory was given for sessions to be kept in, and none can be found.
+    #[error("there is no directory to keep sessions in")]
+    NoStateDirectory,
+    /// What was asked for is only there for sessions that are kept in a state directory. Nothing changed.
+    #[error("the session is not in a registry")]
+    NotRegistered,
+    /// The policy that is recorded with a session makes no sense here. The session is as it was.
+    #[error("the policy of the session {session} cannot be read: {reason}")]
+    RecordedPolicy {
+        /// The session.
+        session: String,
+        /// Why.
+        reason: String,
+    },
+    /// The session isn't there any more.
+    #[error("the session {session} is closed")]
+    Closed {
+        /// Its name.
+        session: String,
+    },
+    /// There is no such checkpoint. The session is as it was.
+    #[error("the session {session} has no checkpoint {which:?}")]
+    NoCheckpoint {
+        /// The session.
+        session: String,
+        /// What was asked for.
+        which: String,
+    },
+    /// There is such a checkpoint already. The session is as it was.
+    #[error("there is a checkpoint {name:?} already")]
+    CheckpointTaken {
+        /// Its name.
+        name: String,
+    },
+    /// A checkpoint can't have that name. The session is as it was.
+    #[error("a checkpoint cannot be called {name:?}")]
+    CheckpointName {
+        /// The name.
+        name: String,
+    },
+    /// The environment that a session was made in isn't there any more. The session is as it was.
+    #[error("the environment {environment} of the session is not there")]
+    NoEnvironment {
+        /// Its hash.
+        environment: String,
+    },
     /// A tool's name is taken, or isn't a name.
     #[error("a tool cannot be called {name:?}: {reason}")]
     ToolName {
@@ -45,7 +95,14 @@ pub enum Error {
 impl Error {
     /// Whether what was asked for can't be had: a policy that can't be kept, a mount that isn't there.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Policy(_) | Self::ToolName { .. } | Self::Engine(EngineError::Mount { .. }))
+        matches!(
+            self,
+            Self::Policy(_)
+                | Self::ToolName { .. }
+                | Self::CheckpointName { .. }
+                | Self::Store(StoreError::InvalidName { .. })
+                | Self::Engine(EngineError::Mount { .. })
+        )
     }
 
     /// What the user can do about it.
@@ -61,7 +118,26 @@ impl Error {
                     .to_owned(),
             ),
             Self::ToolName { .. } => Some("use a Python identifier that no other tool has".to_owned()),
-            Self::Abandoned => None,
+            Self::Store(error) => error.hint().map(str::to_owned),
+            Self::NoStateDirectory => Some(
+                "set HOME or XDG_DATA_HOME, or name a directory with --state-dir or BELLJAR_STATE_DIR"
+                    .to_owned(),
+            ),
+            Self::NotRegistered => {
+                Some("set a state directory and open the session by name, to keep it".to_owned())
+            }
+            Self::NoCheckpoint { .. } => {
+                Some("a checkpoint is named by its number, its name or `latest`".to_owned())
+            }
+            Self::CheckpointTaken { .. } => Some("use another name, or delete that one first".to_owned()),
+            Self::CheckpointName { .. } => {
+                Some("names have 1 to 64 characters, not only digits, and are not `latest`".to_owned())
+            }
+            Self::NoEnvironment { .. } => Some(
+                "a session can be woken only where its environment is: on the machine it was made on"
+                    .to_owned(),
+            ),
+            Self::Closed { .. } | Self::RecordedPolicy { .. } | Self::Abandoned => None,
         }
     }
 }
@@ -70,6 +146,10 @@ fn engine_hint(error: &EngineError) -> Option<String> {
     match error {
         EngineError::Mount { .. } => Some(
             "a mount is HOST:GUEST or HOST:GUEST:rw; HOST is a directory, GUEST an absolute path".to_owned(),
+        ),
+        EngineError::Undo(_) => Some(
+            "make a checkpoint before what may have to be taken back; `undo` reaches back a few cells"
+                .to_owned(),
         ),
         EngineError::Boot(_) => {
             Some("`belljar doctor` looks whether what is cached of the interpreter is damaged".to_owned())

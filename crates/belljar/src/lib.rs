@@ -25,31 +25,47 @@
 //! | `session` | [`Session`]: one interpreter, one cell at a time |
 //! | `cell` | [`Request`] in, [`RunningCell`] while it runs |
 //! | `outcome` | [`Outcome`]: how a cell ended, and its JSON |
+//! | `checkpoint` | [`Checkpoint`]: a session at one moment |
+//! | `registry`, `history` | [`Registry`]: the sessions that are kept, and what was run in them |
+//! | `keeper` | puts idle sessions to sleep |
 //! | `policy` | [`Policy`] and its defaults |
 //! | `tool` | [`Tool`]: a host function that guest code calls |
 #![forbid(unsafe_code)]
 
 mod cell;
+mod checkpoint;
 mod error;
 mod events;
+mod history;
+mod keeper;
 mod location;
 mod outcome;
 mod policy;
+mod registry;
 mod sandbox;
 mod session;
 mod tool;
 mod tool_threads;
 
-pub use belljar_engine::{Clock, Entropy, Event, MimeBundle, Mount, MountAccess, State, ToolFailure};
+pub use belljar_engine::{
+    Clock, Entropy, Event, MimeBundle, Mount, MountAccess, Rollback, State, ToolFailure,
+};
 pub use belljar_runtime::{Progress, Quiet};
+pub use belljar_store::{SessionId, StoreError, Tenant};
 pub use belljar_wasm::Tracking;
 pub use cell::{Request, RunningCell};
+pub use checkpoint::{Checkpoint, Which};
 pub use error::Error;
-pub use location::default_cache_dir;
+pub use history::History;
+pub use location::{default_cache_dir, default_state_dir};
 pub use outcome::{
     Cut, Exception, OUTCOME_VERSION, Outcome, SessionState, Status, TraceFrame, Usage, Value, outcome_schema,
 };
-pub use policy::{Policy, PolicyError, Rollback, parse_size};
+pub use policy::{Policy, PolicyError, parse_size};
+pub use registry::{
+    Collected, Cooled, HistoryEntry, Imported, Parent, Prune, Pruned, Registry, SessionInfo, SessionLife,
+    SessionList,
+};
 pub use sandbox::{Runtimes, Sandbox, SandboxBuilder};
-pub use session::{Session, SessionId};
+pub use session::Session;
 pub use tool::{Tool, ToolArguments, ToolResult};

@@ -1,4 +1,4 @@
-//! Where the cache is when nobody says so.
+//! Where the cache and the sessions are when nobody says so.
 //!
 //! The only place in the library that looks at the environment, and only for a builder that was given no
 //! directory: `Sandbox::builder().build()` must work without any.
@@ -8,12 +8,25 @@ use std::path::{self, PathBuf};
 
 /// `$BELLJAR_CACHE_DIR`, else `belljar` in the user's cache directory.
 pub fn default_cache_dir() -> Option<PathBuf> {
+    let mac = cfg!(target_os = "macos");
+    find("BELLJAR_CACHE_DIR", "XDG_CACHE_HOME", if mac { "Library/Caches" } else { ".cache" })
+}
+
+/// `$BELLJAR_STATE_DIR`, else `belljar` in the user's data directory.
+pub fn default_state_dir() -> Option<PathBuf> {
+    let mac = cfg!(target_os = "macos");
+    find(
+        "BELLJAR_STATE_DIR",
+        "XDG_DATA_HOME",
+        if mac { "Library/Application Support" } else { ".local/share" },
+    )
+}
+
+/// The directory that a variable names, else ours in the one that another names, else below the home directory.
+fn find(ours: &str, users: &str, below_home: &str) -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let named = env::var_os("BELLJAR_CACHE_DIR").filter(|value| !value.is_empty());
+    let named = env::var_os(ours).filter(|value| !value.is_empty());
     let named = named.and_then(|value| path::absolute(value).ok());
-    named.or_else(|| Some(absolute("XDG_CACHE_HOME")?.join("belljar"))).or_else(|| {
-        let home = absolute("HOME")?;
-        let cache = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
-        Some(home.join(cache).join("belljar"))
-    })
+    let users = || Some(absolute(users)?.join("belljar"));
+    named.or_else(users).or_else(|| Some(absolute("HOME")?.join(below_home).join("belljar")))
 }

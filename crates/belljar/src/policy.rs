@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use belljar_engine::{Clock, Entropy, GuestSpec, Limits, Mount};
+use belljar_engine::{Clock, Entropy, GuestSpec, Limits, Mount, Rollback};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -19,6 +19,7 @@ use thiserror::Error;
 /// | `display_bytes` | 32 MiB of displays in a cell |
 /// | `steps` | not counted |
 /// | `rollback` | after a hard stop |
+/// | `undo` | the last 8 cells |
 /// | `mounts` | none: no file of the host is seen |
 /// | `env` | empty but for `HOME` and `PWD` |
 /// | network | none; there is no way to allow it |
@@ -49,6 +50,8 @@ pub struct Policy {
     pub steps: Option<u64>,
     /// When a cell is taken back.
     pub rollback: Rollback,
+    /// How many cells that ended well can still be taken back with `undo`.
+    pub undo: usize,
     /// Host directories that the session sees.
     pub mounts: Vec<Mount>,
     /// Environment variables.
@@ -57,17 +60,6 @@ pub struct Policy {
     pub clock: Clock,
     /// Where randomness comes from.
     pub entropy: Entropy,
-}
-
-/// When a cell is taken back, so that variables and files are as they were before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Rollback {
-    /// After a hard stop: a timeout that the code ignored, a crash of the interpreter, `os._exit`.
-    #[default]
-    OnKill,
-    /// Never. After a hard stop the session goes on with a fresh interpreter.
-    Never,
 }
 
 impl Default for Policy {
@@ -85,6 +77,7 @@ impl Default for Policy {
             display_bytes: limits.display_bytes,
             steps: None,
             rollback: Rollback::OnKill,
+            undo: 8,
             mounts: Vec::new(),
             env: BTreeMap::new(),
             clock: Clock::Host,
@@ -173,7 +166,8 @@ impl Policy {
             env: self.env.clone(),
             clock: self.clock,
             entropy: self.entropy,
-            rollback: self.rollback != Rollback::Never,
+            rollback: self.rollback,
+            undo: if self.rollback == Rollback::Never { 0 } else { self.undo },
             ..GuestSpec::default()
         })
     }

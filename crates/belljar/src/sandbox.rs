@@ -1,23 +1,47 @@
 //! What sessions are made from.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use belljar_engine::{Engine, GuestSpec, Mount, MountAccess};
 use belljar_runtime::{Cache, Maker, Progress, Quiet, Runtime};
+use belljar_store::{Lease, NewSession, Parent, SessionId, Store, Tenant};
 use belljar_wasm::{Tracking, WasmEngine};
 
+use crate::keeper::{Keeper, Rules};
+use crate::session::{Live, Slot, Verification};
 use crate::tool::ToolTable;
-use crate::{Error, Outcome, Policy, Request, Session, Tool, default_cache_dir};
+use crate::{Error, Outcome, Policy, Registry, Request, Session, Tool, default_cache_dir};
 
 /// Makes sessions. Made once and shared; cloning it is cheap.
 #[derive(Clone)]
 pub struct Sandbox {
-    engine: Arc<dyn Engine>,
+    shared: Arc<Shared>,
+}
+
+/// What a sandbox and its sessions share.
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<dyn Engine>,
     wasm: WasmEngine,
     spec: Arc<GuestSpec>,
-    tools: Arc<ToolTable>,
+    policy: Policy,
+    pub(crate) tools: Arc<ToolTable>,
+    keeping: Option<Keeping>,
+    pub(crate) keeper: Keeper,
+    /// Engines for sessions that were made in another environment.
+    others: Mutex<BTreeMap<String, Arc<dyn Engine>>>,
+    runtimes: Runtimes,
+    tracking: Tracking,
+}
+
+/// Where sessions are kept.
+pub(crate) struct Keeping {
+    pub(crate) store: Store,
+    pub(crate) tenant: Tenant,
+    wait: Duration,
+    each_cell: bool,
 }
 
 impl Sandbox {
@@ -36,23 +60,173 @@ impl Sandbox {
         self.session_blocking()?.run_blocking(request)
     }
 
-    /// A new session.
+    /// A new session that lives in memory and ends when it is dropped.
     pub async fn session(&self) -> Result<Session, Error> {
-        let sandbox = self.clone();
-        let booted = tokio::task::spawn_blocking(move || sandbox.session_blocking()).await;
-        booted.unwrap_or(Err(Error::Abandoned))
+        self.in_background(Self::session_blocking).await
     }
 
     /// A new session, made on this thread.
     pub fn session_blocking(&self) -> Result<Session, Error> {
-        let guest = self.engine.boot(Arc::clone(&self.spec))?;
-        Ok(Session::new(guest, Arc::clone(&self.tools)))
+        let guest = self.shared.engine.boot(Arc::clone(&self.shared.spec))?;
+        let live = Live { guest, lease: None, verification: Verification::default(), changed: false };
+        let (shared, spec) = (Arc::clone(&self.shared), Arc::clone(&self.shared.spec));
+        Ok(Session::new(Slot::new(SessionId::generate(), shared, spec, Arc::default(), Some(live), false)))
+    }
+
+    /// A new session in the registry, with a name or a generated one; it can be opened again by any process.
+    /// The sandbox needs a [state directory](SandboxBuilder::state_dir).
+    pub async fn create(&self, name: Option<&str>) -> Result<Session, Error> {
+        let name = name.map(str::to_owned);
+        self.in_background(move |sandbox| sandbox.create_blocking(name.as_deref())).await
+    }
+
+    /// [`Sandbox::create`] without async.
+    pub fn create_blocking(&self, name: Option<&str>) -> Result<Session, Error> {
+        let id = name.map(SessionId::parse).transpose()?;
+        // First the guest: what can't be booted isn't registered.
+        let guest = self.shared.engine.boot(Arc::clone(&self.shared.spec))?;
+        let lease = self.shared.register(id, None)?;
+        let id = lease.record().id.clone();
+        let live = Live { guest, lease: Some(lease), verification: Verification::default(), changed: true };
+        let (shared, spec) = (Arc::clone(&self.shared), Arc::clone(&self.shared.spec));
+        Ok(Session::new(Slot::new(id, shared, spec, Arc::default(), Some(live), true)))
+    }
+
+    /// Opens a session of the registry; it wakes at its first use. It has the policy that it was made with.
+    pub async fn open(&self, name: &str) -> Result<Session, Error> {
+        let name = name.to_owned();
+        self.in_background(move |sandbox| sandbox.open_blocking(&name)).await
+    }
+
+    /// [`Sandbox::open`] without async.
+    pub fn open_blocking(&self, name: &str) -> Result<Session, Error> {
+        self.open_with_blocking(name, |_| ())
+    }
+
+    /// Opens a session of the registry with other limits, as long as this one is used: `change` is given the
+    /// policy that it was made with.
+    pub fn open_with_blocking(&self, name: &str, change: impl FnOnce(&mut Policy)) -> Result<Session, Error> {
+        let id = SessionId::parse(name)?;
+        let keeping = self.shared.keeping()?;
+        let record = keeping.store.record(&keeping.tenant, &id)?;
+        let mut policy: Policy = serde_json::from_value(record.policy.clone())
+            .map_err(|error| Error::RecordedPolicy { session: name.to_owned(), reason: error.to_string() })?;
+        change(&mut policy);
+        let spec = self.shared.spec_for(&policy)?;
+        let mut slot = Slot::new(id, Arc::clone(&self.shared), spec, Arc::default(), None, true);
+        slot.cells = record.cells;
+        Ok(Session::new(slot))
+    }
+
+    /// The sessions in the sandbox's state directory.
+    pub fn registry(&self) -> Result<Registry, Error> {
+        let keeping = self.shared.keeping()?;
+        Ok(Registry::new(keeping.store.clone(), keeping.tenant.clone(), keeping.wait))
+    }
+
+    /// Puts all sessions of the registry to sleep that this sandbox has awake, waiting for running cells.
+    /// Returns how many. What can't be kept stays awake, and is reported.
+    pub fn hibernate_all_blocking(&self) -> (usize, Vec<Error>) {
+        let (mut slept, mut failed) = (0, Vec::new());
+        for session in self.shared.keeper.sessions() {
+            match session.blocking_lock().hibernate() {
+                Ok(was_awake) => slept += usize::from(was_awake),
+                Err(error) => failed.push(error),
+            }
+        }
+        (slept, failed)
+    }
+
+    async fn in_background<T: Send + 'static>(
+        &self,
+        body: impl FnOnce(&Self) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let sandbox = self.clone();
+        tokio::task::spawn_blocking(move || body(&sandbox)).await.unwrap_or(Err(Error::Abandoned))
     }
 
     /// Whether the kernel finds the writes of a cell here. Elsewhere pages are compared, which costs each
     /// cell a little more.
     pub fn tracks_writes(&self) -> bool {
-        self.wasm.tracks_writes()
+        self.shared.wasm.tracks_writes()
+    }
+}
+
+impl Shared {
+    pub(crate) fn keeping(&self) -> Result<&Keeping, Error> {
+        self.keeping.as_ref().ok_or(Error::NotRegistered)
+    }
+
+    pub(crate) fn commits_each_cell(&self) -> bool {
+        self.keeping.as_ref().is_some_and(|keeping| keeping.each_cell)
+    }
+
+    /// The right to use a session of the registry.
+    pub(crate) fn acquire(&self, id: &SessionId) -> Result<Lease, Error> {
+        let keeping = self.keeping()?;
+        Ok(keeping.store.acquire(&keeping.tenant, id, keeping.wait, &|| false)?)
+    }
+
+    /// Adds a session to the registry.
+    fn register(&self, id: Option<SessionId>, parent: Option<Parent>) -> Result<Lease, Error> {
+        let policy = serde_json::to_value(&self.policy).unwrap_or_default();
+        self.register_with(id, self.engine.environment().to_owned(), policy, parent)
+    }
+
+    /// Adds a child of a session to the registry.
+    pub(crate) fn register_child(
+        &self,
+        parent: &Slot,
+        id: &SessionId,
+        checkpoint: Option<u32>,
+    ) -> Result<Lease, Error> {
+        let keeping = self.keeping()?;
+        let record = keeping.store.record(&keeping.tenant, &parent.id)?;
+        let parent = Parent { session: parent.id.clone(), checkpoint, cell: parent.cells };
+        self.register_with(Some(id.clone()), record.environment, record.policy, Some(parent))
+    }
+
+    fn register_with(
+        &self,
+        id: Option<SessionId>,
+        environment: String,
+        policy: serde_json::Value,
+        parent: Option<Parent>,
+    ) -> Result<Lease, Error> {
+        let keeping = self.keeping()?;
+        if environment == self.engine.environment() {
+            // So that a later version of Belljar still has it.
+            keeping.store.pin_environment(&environment, |directory| self.wasm.pin(directory))?;
+        }
+        let new = NewSession { id, environment, policy, parent, labels: BTreeMap::new() };
+        Ok(keeping.store.create(&keeping.tenant, new)?)
+    }
+
+    /// The engine for sessions that were made in this environment.
+    pub(crate) fn engine_for(&self, environment: &str) -> Result<Arc<dyn Engine>, Error> {
+        if environment == self.engine.environment() {
+            return Ok(Arc::clone(&self.engine));
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = others.get(environment) {
+            return Ok(Arc::clone(engine));
+        }
+        let missing = || Error::NoEnvironment { environment: environment.to_owned() };
+        let pinned = self.keeping()?.store.environment(environment).ok_or_else(missing)?;
+        let engine = WasmEngine::pinned(&pinned, self.runtimes.cache()?)?.tracking(self.tracking).load()?;
+        if engine.environment() != environment {
+            return Err(missing());
+        }
+        let engine: Arc<dyn Engine> = Arc::new(engine);
+        others.insert(environment.to_owned(), Arc::clone(&engine));
+        Ok(engine)
+    }
+
+    /// What guests with this policy are made from.
+    fn spec_for(&self, policy: &Policy) -> Result<Arc<GuestSpec>, Error> {
+        let spec = policy.spec()?;
+        let (tools, argv) = (self.spec.tools.clone(), self.spec.argv.clone());
+        Ok(Arc::new(GuestSpec { tools, argv, ..spec }))
     }
 }
 
@@ -66,7 +240,18 @@ pub struct SandboxBuilder {
     argv: Option<Vec<String>>,
     progress: Option<Arc<dyn Progress + Send + Sync>>,
     tracking: Tracking,
+    state_dir: Option<PathBuf>,
+    tenant: Option<Tenant>,
+    wait: Option<Duration>,
+    idle_hibernate: Option<Duration>,
+    live_memory: Option<u64>,
+    durable_cells: bool,
 }
+
+/// How long a session may be idle before it is put to sleep.
+const IDLE_HIBERNATE: Duration = Duration::from_secs(15 * 60);
+/// How long to wait for a session that another process uses.
+const WAIT: Duration = Duration::from_secs(30);
 
 impl SandboxBuilder {
     /// What sessions may use, as a whole.
@@ -146,6 +331,45 @@ impl SandboxBuilder {
         self
     }
 
+    /// Keeps sessions in this directory: those made by [`Sandbox::create`] survive the process.
+    pub fn state_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.state_dir = Some(directory.into());
+        self
+    }
+
+    /// Whose sessions these are; by default `local`. Tenants share nothing.
+    pub fn tenant(mut self, tenant: Tenant) -> Self {
+        self.tenant = Some(tenant);
+        self
+    }
+
+    /// How long to wait for a session that another process uses; by default 30 s.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Puts sessions of the registry to sleep that have been idle for so long; by default 15 minutes, zero is
+    /// never.
+    pub fn idle_hibernate(mut self, idle: Duration) -> Self {
+        self.idle_hibernate = Some(idle);
+        self
+    }
+
+    /// Bytes that all sessions of the registry may have in memory; beyond it the least recently used are put to
+    /// sleep. By default a quarter of the machine's memory.
+    pub fn live_memory(mut self, bytes: u64) -> Self {
+        self.live_memory = Some(bytes);
+        self
+    }
+
+    /// Makes every cell of a session in the registry durable before its outcome is returned. By default
+    /// checkpoints and hibernation are: what was run since is lost if the process is killed.
+    pub fn durable_cells(mut self, durable: bool) -> Self {
+        self.durable_cells = durable;
+        self
+    }
+
     /// Makes the sandbox. The first time on a machine this makes the interpreter, which takes about a
     /// minute; later it takes a few milliseconds.
     pub async fn build(self) -> Result<Sandbox, Error> {
@@ -172,7 +396,31 @@ impl SandboxBuilder {
             .load()?;
         let spec = Arc::new(spec);
         engine.warm(&spec, self.warm);
-        Ok(Sandbox { engine: Arc::new(engine.clone()), wasm: engine, spec, tools: Arc::new(tools) })
+        let keeping = self.state_dir.map(|directory| {
+            Ok::<_, Error>(Keeping {
+                store: Store::open(directory)?,
+                tenant: self.tenant.unwrap_or_else(Tenant::local),
+                wait: self.wait.unwrap_or(WAIT),
+                each_cell: self.durable_cells,
+            })
+        });
+        let rules = Rules {
+            idle: Some(self.idle_hibernate.unwrap_or(IDLE_HIBERNATE)).filter(|idle| !idle.is_zero()),
+            memory: self.live_memory,
+        };
+        let shared = Shared {
+            engine: Arc::new(engine.clone()),
+            wasm: engine,
+            spec,
+            policy: self.policy,
+            tools: Arc::new(tools),
+            keeping: keeping.transpose()?,
+            keeper: Keeper::new(rules),
+            others: Mutex::default(),
+            runtimes: self.runtimes,
+            tracking: self.tracking,
+        };
+        Ok(Sandbox { shared: Arc::new(shared) })
     }
 
     fn add_mount(mut self, host: PathBuf, guest: String, access: MountAccess) -> Self {

@@ -1,68 +1,52 @@
 //! One interpreter with its variables and files.
 
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+mod interrupts;
+mod slot;
+mod verification;
 
-use belljar_engine::{Cell, CellHost, Event, Guest, Interrupter, ToolCall, ToolReply};
-use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::Arc;
+
+use belljar_engine::{CellHost, Descent, Event, Interrupter, ToolCall, ToolReply};
+use belljar_store::SessionId;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, oneshot};
 
+pub(crate) use self::interrupts::Switch;
+pub(crate) use self::slot::{Life, Live, Slot};
+pub(crate) use self::verification::Verification;
 use crate::cell::{CellLife, InterruptOnDrop};
 use crate::events::EventQueue;
+use crate::history::History;
+use crate::sandbox::Shared;
 use crate::tool::ToolTable;
-use crate::{Error, Outcome, Request, RunningCell};
-
-/// A session's name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct SessionId(String);
-
-impl SessionId {
-    /// A name that no other session of this machine has.
-    pub(crate) fn generate() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64;
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self(format!("s-{now:x}-{:x}-{number:x}", std::process::id()))
-    }
-
-    /// As text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for SessionId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
+use crate::{Checkpoint, Error, Outcome, Request, RunningCell, Which};
 
 /// One interpreter with its variables and files. It runs one cell at a time; further ones wait their turn.
-/// Dropping it ends it.
+///
+/// Dropping a session that was made by [`Sandbox::session`](crate::Sandbox::session) ends it. One that is in
+/// the registry is put to sleep by that, and can be opened again.
 ///
 /// The functions with `_blocking` in their name must not be called from async code; the others need a
 /// tokio runtime.
 pub struct Session {
     id: SessionId,
-    guest: Arc<Mutex<GuestSlot>>,
-    interrupter: Arc<dyn Interrupter>,
+    slot: Arc<Mutex<Slot>>,
+    switch: Arc<Switch>,
     tools: Arc<ToolTable>,
-}
-
-struct GuestSlot {
-    guest: Box<dyn Guest>,
-    cells: u32,
+    shared: Arc<Shared>,
 }
 
 impl Session {
-    pub(crate) fn new(guest: Box<dyn Guest>, tools: Arc<ToolTable>) -> Self {
-        let interrupter = guest.interrupter();
-        let guest = Arc::new(Mutex::new(GuestSlot { guest, cells: 0 }));
-        Self { id: SessionId::generate(), guest, interrupter, tools }
+    pub(crate) fn new(slot: Slot) -> Self {
+        let (id, switch, shared) = (slot.id.clone(), Arc::clone(&slot.switch), Arc::clone(&slot.shared));
+        let registered = slot.registered;
+        let session =
+            Self { id, switch, tools: Arc::clone(&shared.tools), slot: Arc::new(Mutex::new(slot)), shared };
+        if registered {
+            session.shared.keeper.add(&session.slot);
+        }
+        session
     }
 
     /// Its name.
@@ -98,51 +82,229 @@ impl Session {
     ) -> Result<Outcome, Error> {
         let life = Arc::default();
         let host = Host { tools: Arc::clone(&self.tools), runtime: None, life, observer };
-        let mut slot = self.guest.blocking_lock();
-        run_cell(&mut slot, &self.id, request.into(), Arc::new(host))
+        self.slot.blocking_lock().run(request.into(), Arc::new(host))
     }
 
     /// Asks the running cell to stop: by a `KeyboardInterrupt` first, hard if it doesn't give way. The
     /// variables stay. Does nothing between cells. Can be called from any thread.
     pub fn interrupt(&self) {
-        self.interrupter.interrupt();
+        self.switch.interrupt();
     }
 
     /// Something that interrupts this session's cells and can be kept elsewhere, e.g. by a signal handler.
     pub fn interrupter(&self) -> Arc<dyn Fn() + Send + Sync> {
-        let interrupter = Arc::clone(&self.interrupter);
-        Arc::new(move || interrupter.interrupt())
+        let switch = Arc::clone(&self.switch);
+        Arc::new(move || switch.interrupt())
     }
 
     /// Makes the last cell's effects final now instead of before the next one. The async functions do so by
     /// themselves, after the outcome is there.
     pub fn settle_blocking(&self) {
-        self.guest.blocking_lock().guest.settle();
+        self.slot.blocking_lock().settle();
     }
 
     /// Puts a file into the session, at an absolute guest path or one below the workspace.
     pub async fn write_file(&self, path: &str, contents: &[u8]) -> Result<(), Error> {
-        self.guest.lock().await.guest.write_file(&guest_path(path), contents).map_err(Error::from)
-    }
-
-    /// Reads a file of the session.
-    pub async fn read_file(&self, path: &str) -> Result<Vec<u8>, Error> {
-        self.guest.lock().await.guest.read_file(&guest_path(path)).map_err(Error::from)
+        let (path, contents) = (guest_path(path), contents.to_vec());
+        self.in_background(move |slot| write_file(slot, &path, &contents)).await
     }
 
     /// [`Session::write_file`] without async.
     pub fn write_file_blocking(&self, path: &str, contents: &[u8]) -> Result<(), Error> {
-        self.guest.blocking_lock().guest.write_file(&guest_path(path), contents).map_err(Error::from)
+        write_file(&mut self.slot.blocking_lock(), &guest_path(path), contents)
+    }
+
+    /// Reads a file of the session.
+    pub async fn read_file(&self, path: &str) -> Result<Vec<u8>, Error> {
+        let path = guest_path(path);
+        self.in_background(move |slot| Ok(slot.live()?.guest.read_file(&path)?)).await
     }
 
     /// [`Session::read_file`] without async.
     pub fn read_file_blocking(&self, path: &str) -> Result<Vec<u8>, Error> {
-        self.guest.blocking_lock().guest.read_file(&guest_path(path)).map_err(Error::from)
+        Ok(self.slot.blocking_lock().live()?.guest.read_file(&guest_path(path))?)
     }
 
-    /// Bytes of memory that are this session's own. Waits for the running cell.
+    /// Keeps the session as it is now: variables and files. A name is optional; there is always a number.
+    ///
+    /// Of a session in the registry the checkpoint is on disk when this returns; else it lives with the session.
+    pub async fn checkpoint(&self, name: Option<&str>) -> Result<Checkpoint, Error> {
+        let name = name.map(str::to_owned);
+        self.in_background(move |slot| slot.checkpoint(name.as_deref())).await
+    }
+
+    /// [`Session::checkpoint`] without async.
+    pub fn checkpoint_blocking(&self, name: Option<&str>) -> Result<Checkpoint, Error> {
+        self.slot.blocking_lock().checkpoint(name)
+    }
+
+    /// Its checkpoints, the oldest first.
+    pub async fn checkpoints(&self) -> Result<Vec<Checkpoint>, Error> {
+        self.in_background(Slot::checkpoints).await
+    }
+
+    /// [`Session::checkpoints`] without async.
+    pub fn checkpoints_blocking(&self) -> Result<Vec<Checkpoint>, Error> {
+        self.slot.blocking_lock().checkpoints()
+    }
+
+    /// Forgets a checkpoint.
+    pub async fn delete_checkpoint(&self, which: impl Into<Which>) -> Result<(), Error> {
+        let which = which.into();
+        self.in_background(move |slot| slot.delete_checkpoint(&which)).await
+    }
+
+    /// [`Session::delete_checkpoint`] without async.
+    pub fn delete_checkpoint_blocking(&self, which: impl Into<Which>) -> Result<(), Error> {
+        self.slot.blocking_lock().delete_checkpoint(&which.into())
+    }
+
+    /// Makes the session what it was at a checkpoint: variables, files, open files, randomness. The
+    /// checkpoints stay, later ones too. Read-write mounts are outside.
+    pub async fn rollback(&self, which: impl Into<Which>) -> Result<Checkpoint, Error> {
+        let which = which.into();
+        self.in_background(move |slot| slot.roll_back(&which)).await
+    }
+
+    /// [`Session::rollback`] without async.
+    pub fn rollback_blocking(&self, which: impl Into<Which>) -> Result<Checkpoint, Error> {
+        self.slot.blocking_lock().roll_back(&which.into())
+    }
+
+    /// Takes back the last so many cells that ended well, and says which. If there aren't so many any more,
+    /// nothing changes. [`Policy::undo`](crate::Policy::undo) says how many are kept.
+    pub async fn undo(&self, cells: usize) -> Result<Vec<u32>, Error> {
+        self.in_background(move |slot| slot.undo(cells)).await
+    }
+
+    /// [`Session::undo`] without async.
+    pub fn undo_blocking(&self, cells: usize) -> Result<Vec<u32>, Error> {
+        self.slot.blocking_lock().undo(cells)
+    }
+
+    /// Numbers of the cells that can be taken back, the last one first.
+    pub async fn undoable(&self) -> Result<Vec<u32>, Error> {
+        self.in_background(|slot| Ok(slot.live()?.guest.undoable()?)).await
+    }
+
+    /// [`Session::undoable`] without async.
+    pub fn undoable_blocking(&self) -> Result<Vec<u32>, Error> {
+        Ok(self.slot.blocking_lock().live()?.guest.undoable()?)
+    }
+
+    /// So many children that start from the session as it is now and then go their own ways: variables, files
+    /// and open files are copies, randomness is their own. Children of a session in the registry are there too.
+    pub async fn fork(&self, children: usize) -> Result<Vec<Session>, Error> {
+        self.in_background(move |slot| fork(slot, None, &vec![None; children])).await
+    }
+
+    /// [`Session::fork`] without async.
+    pub fn fork_blocking(&self, children: usize) -> Result<Vec<Session>, Error> {
+        fork(&mut self.slot.blocking_lock(), None, &vec![None; children])
+    }
+
+    /// Children of a checkpoint.
+    pub async fn fork_from(&self, which: impl Into<Which>, children: usize) -> Result<Vec<Session>, Error> {
+        let which = which.into();
+        self.in_background(move |slot| fork(slot, Some(&which), &vec![None; children])).await
+    }
+
+    /// [`Session::fork_from`] without async.
+    pub fn fork_from_blocking(
+        &self,
+        which: impl Into<Which>,
+        children: usize,
+    ) -> Result<Vec<Session>, Error> {
+        fork(&mut self.slot.blocking_lock(), Some(&which.into()), &vec![None; children])
+    }
+
+    /// A child with a name, for sessions in the registry; of a checkpoint, or of the session as it is now.
+    pub fn fork_named_blocking(&self, which: Option<Which>, name: &str) -> Result<Session, Error> {
+        let name = SessionId::parse(name)?;
+        let mut slot = self.slot.blocking_lock();
+        if !slot.registered {
+            return Err(Error::NotRegistered);
+        }
+        fork(&mut slot, which.as_ref(), &[Some(name)])?.pop().ok_or(Error::Abandoned)
+    }
+
+    /// Puts the session to sleep on disk, where it needs no memory; the next use wakes it. It is durable when
+    /// this returns. Only sessions in the registry can sleep. Says whether it was awake.
+    pub async fn hibernate(&self) -> Result<bool, Error> {
+        self.in_background(Slot::hibernate).await
+    }
+
+    /// [`Session::hibernate`] without async.
+    pub fn hibernate_blocking(&self) -> Result<bool, Error> {
+        self.slot.blocking_lock().hibernate()
+    }
+
+    /// Puts the state on disk, durably, and stays awake.
+    pub fn commit_blocking(&self) -> Result<(), Error> {
+        self.slot.blocking_lock().commit()
+    }
+
+    /// Wakes the session now instead of at its next use.
+    pub async fn wake(&self) -> Result<(), Error> {
+        self.in_background(|slot| slot.live().map(|_| ())).await
+    }
+
+    /// [`Session::wake`] without async.
+    pub fn wake_blocking(&self) -> Result<(), Error> {
+        self.slot.blocking_lock().live().map(|_| ())
+    }
+
+    /// Whether it is in memory. Waits for the running cell.
+    pub fn is_live_blocking(&self) -> bool {
+        self.slot.blocking_lock().is_live()
+    }
+
+    /// The cells that were run, with their outcomes, and what else happened. For sessions in the registry.
+    pub fn history_blocking(&self) -> Result<History, Error> {
+        let slot = self.slot.blocking_lock();
+        if !slot.registered {
+            return Err(Error::NotRegistered);
+        }
+        let keeping = self.shared.keeping()?;
+        Ok(History::new(keeping.store.history(&keeping.tenant, &self.id)?, slot.cells))
+    }
+
+    /// Writes the session, its checkpoints and its history into one file. For sessions in the registry.
+    pub fn export_blocking(&self, to: &Path) -> Result<u64, Error> {
+        let mut slot = self.slot.blocking_lock();
+        slot.live()?;
+        slot.commit()?;
+        match &slot.live()?.lease {
+            Some(lease) => Ok(lease.export(to, &mut |_, _| ())?),
+            None => Err(Error::NotRegistered),
+        }
+    }
+
+    /// Ends the session and forgets all that was kept of it: state, checkpoints, history.
+    pub async fn close(self) -> Result<(), Error> {
+        self.in_background(Slot::close).await
+    }
+
+    /// [`Session::close`] without async.
+    pub fn close_blocking(self) -> Result<(), Error> {
+        self.slot.blocking_lock().close()
+    }
+
+    /// Bytes of memory that are this session's own; none while it sleeps. Waits for the running cell.
     pub fn private_memory_blocking(&self) -> u64 {
-        self.guest.blocking_lock().guest.private_memory()
+        match &self.slot.blocking_lock().life {
+            Life::Live(live) => live.guest.private_memory(),
+            Life::Asleep | Life::Closed => 0,
+        }
+    }
+
+    /// Does something that blocks on a thread that may.
+    async fn in_background<T: Send + 'static>(
+        &self,
+        body: impl FnOnce(&mut Slot) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let mut slot = Arc::clone(&self.slot).lock_owned().await;
+        tokio::task::spawn_blocking(move || body(&mut slot)).await.unwrap_or(Err(Error::Abandoned))
     }
 
     async fn start_with(
@@ -150,7 +312,7 @@ impl Session {
         request: Request,
         events: Option<Arc<EventQueue>>,
     ) -> (oneshot::Receiver<Result<Outcome, Error>>, InterruptOnDrop) {
-        let slot = Arc::clone(&self.guest).lock_owned().await;
+        let slot = Arc::clone(&self.slot).lock_owned().await;
         let (sender, receiver) = oneshot::channel();
         let life = Arc::new(CellLife::default());
         let heard = events.clone();
@@ -165,41 +327,65 @@ impl Session {
             life: Arc::clone(&life),
             observer,
         };
-        let stop = InterruptOnDrop {
-            interrupter: Arc::clone(&self.interrupter),
-            life: Arc::clone(&life),
-            armed: true,
-        };
-        let id = self.id.clone();
+        let interrupter: Arc<dyn Interrupter> = Arc::clone(&self.switch) as _;
+        let stop = InterruptOnDrop { interrupter, life: Arc::clone(&life), armed: true };
         tokio::task::spawn_blocking(move || {
             let mut slot = slot;
-            let outcome = run_cell(&mut slot, &id, request, Arc::new(host));
+            let outcome = slot.run(request, Arc::new(host));
             life.end();
             if let Some(events) = events {
                 events.close();
             }
             // The caller has its answer before the cell's effects are made final.
             let _ = sender.send(outcome);
-            slot.guest.settle();
+            slot.settle();
         });
         (receiver, stop)
     }
 }
 
-fn guest_path(path: &str) -> String {
-    if path.starts_with('/') { path.to_owned() } else { format!("/workspace/{path}") }
+fn write_file(slot: &mut Slot, path: &str, contents: &[u8]) -> Result<(), Error> {
+    let live = slot.live()?;
+    live.changed = true;
+    Ok(live.guest.write_file(path, contents)?)
 }
 
-fn run_cell(
-    slot: &mut GuestSlot,
-    id: &SessionId,
-    request: Request,
-    host: Arc<dyn CellHost>,
-) -> Result<Outcome, Error> {
-    slot.cells += 1;
-    let cell = Cell { number: slot.cells, file: request.file, code: request.code };
-    let report = slot.guest.run(cell, host)?;
-    Ok(Outcome::new(report, id.to_string(), slot.cells))
+/// Children of a session, one for each name or missing name.
+fn fork(slot: &mut Slot, which: Option<&Which>, names: &[Option<SessionId>]) -> Result<Vec<Session>, Error> {
+    let (snapshot, checkpoint) = slot.parent_snapshot(which)?;
+    if slot.registered {
+        // So that children share with it on disk.
+        slot.commit()?;
+    }
+    let environment = match &slot.live()?.lease {
+        Some(lease) => lease.record().environment.clone(),
+        None => slot.shared.engine.environment().to_owned(),
+    };
+    let engine = slot.shared.engine_for(&environment)?;
+    let mut children = Vec::with_capacity(names.len());
+    for (number, name) in names.iter().enumerate() {
+        let descent = Descent::Child(number as u64);
+        let guest = engine.resume(snapshot.as_ref(), Arc::clone(&slot.spec), descent)?;
+        let mut live = Live { guest, lease: None, verification: Verification::default(), changed: true };
+        let id = name.clone().unwrap_or_else(SessionId::generate);
+        if slot.registered {
+            live.lease =
+                Some(slot.shared.register_child(slot, &id, checkpoint.as_ref().map(|point| point.number))?);
+        }
+        let (shared, spec) = (Arc::clone(&slot.shared), Arc::clone(&slot.spec));
+        let mut child = Slot::new(id, shared, spec, Arc::default(), Some(live), slot.registered);
+        child.cells = checkpoint.as_ref().map_or(slot.cells, |point| point.cell);
+        if slot.registered {
+            child.note("fork", format!("a child of {}", slot.id))?;
+            child.commit()?;
+        }
+        children.push(Session::new(child));
+    }
+    Ok(children)
+}
+
+fn guest_path(path: &str) -> String {
+    if path.starts_with('/') { path.to_owned() } else { format!("/workspace/{path}") }
 }
 
 /// The host's side of a cell.

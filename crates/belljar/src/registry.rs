@@ -1,0 +1,228 @@
+//! The sessions that are kept: looking at them, and clearing up, without any interpreter.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use belljar_store::{Collected, Cooled, HistoryEntry, Parent, Prune, Pruned};
+use belljar_store::{Listed, SessionId, SessionRecord, Store, Tenant};
+use serde::Serialize;
+
+use crate::history::History;
+use crate::{Checkpoint, Error, Policy, default_state_dir};
+
+/// The sessions that are kept in a state directory.
+///
+/// ```no_run
+/// # fn main() -> Result<(), belljar::Error> {
+/// let registry = belljar::Registry::open("state")?;
+/// for session in registry.sessions()?.sessions {
+///     println!("{}: {} cells", session.id, session.cells);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Registry {
+    store: Store,
+    tenant: Tenant,
+    wait: Duration,
+}
+
+/// What is known of a session.
+#[derive(Clone, Debug, Serialize)]
+pub struct SessionInfo {
+    /// Its name.
+    pub id: SessionId,
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// Where it is.
+    pub state: SessionLife,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// When it was last used.
+    pub last_used_ms: u64,
+    /// The environment that it was made in, by its hash.
+    pub environment: String,
+    /// Cells so far.
+    pub cells: u32,
+    /// Bytes of memory that aren't the environment's.
+    pub memory_bytes: u64,
+    /// Bytes of its files.
+    pub file_bytes: u64,
+    /// Bytes on disk that were written for it; others may share them.
+    pub stored_bytes: u64,
+    /// Where it comes from.
+    pub parent: Option<Parent>,
+    /// What it may use.
+    pub policy: Option<Policy>,
+    /// Its checkpoints, the oldest first.
+    pub checkpoints: Vec<Checkpoint>,
+}
+
+/// Where a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionLife {
+    /// Some process has it.
+    Live,
+    /// On disk.
+    Hibernated,
+}
+
+/// All sessions, as far as they can be read.
+#[derive(Debug, Default)]
+pub struct SessionList {
+    /// Sorted by name.
+    pub sessions: Vec<SessionInfo>,
+    /// What couldn't be read, and why.
+    pub damaged: Vec<Error>,
+}
+
+impl Registry {
+    /// The registry in a state directory. It needn't exist yet.
+    pub fn open(directory: impl Into<PathBuf>) -> Result<Self, Error> {
+        Ok(Self::new(Store::open(directory)?, Tenant::local(), Duration::ZERO))
+    }
+
+    /// The registry in the user's data directory.
+    pub fn open_default() -> Result<Self, Error> {
+        Self::open(default_state_dir().ok_or(Error::NoStateDirectory)?)
+    }
+
+    pub(crate) fn new(store: Store, tenant: Tenant, wait: Duration) -> Self {
+        Self { store, tenant, wait }
+    }
+
+    /// How long to wait for a session that is in use; at first not at all.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// The state directory.
+    pub fn directory(&self) -> &Path {
+        self.store.root()
+    }
+
+    /// All sessions.
+    pub fn sessions(&self) -> Result<SessionList, Error> {
+        let listing = self.store.sessions(&self.tenant)?;
+        let sessions = listing.sessions.into_iter().map(|Listed { record, in_use }| info(&record, in_use));
+        Ok(SessionList {
+            sessions: sessions.collect(),
+            damaged: listing.damaged.into_iter().map(Error::from).collect(),
+        })
+    }
+
+    /// One session.
+    pub fn session(&self, name: &str) -> Result<SessionInfo, Error> {
+        let id = SessionId::parse(name)?;
+        let record = self.store.record(&self.tenant, &id)?;
+        Ok(info(&record, self.store.in_use(&self.tenant, &id)))
+    }
+
+    /// Whether there is a session of that name.
+    pub fn contains(&self, name: &str) -> Result<bool, Error> {
+        match self.store.record(&self.tenant, &SessionId::parse(name)?) {
+            Ok(_) => Ok(true),
+            Err(belljar_store::StoreError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What was run in a session.
+    pub fn history(&self, name: &str) -> Result<History, Error> {
+        let id = SessionId::parse(name)?;
+        let history = self.store.history(&self.tenant, &id)?;
+        // Of one that is in use nobody else knows how far it is.
+        let running = self.store.in_use(&self.tenant, &id);
+        let cells = if running { u32::MAX } else { self.store.record(&self.tenant, &id)?.cells };
+        Ok(History::new(history, cells))
+    }
+
+    /// Writes a sleeping session into one file, with its checkpoints and its history; returns the file's size.
+    pub fn export(&self, name: &str, to: &Path) -> Result<u64, Error> {
+        Ok(self.lease(name)?.export(to, &mut |_, _| ())?)
+    }
+
+    /// Adds a session from a file. Nothing in the file is believed: it gets no mounts of the host, whatever it
+    /// had where it comes from. They are returned.
+    pub fn import(&self, from: &Path, name: Option<&str>) -> Result<Imported, Error> {
+        let id = name.map(SessionId::parse).transpose()?;
+        let mut lease = self.store.import(&self.tenant, from, id)?;
+        let mut policy: Policy = serde_json::from_value(lease.record().policy.clone()).unwrap_or_default();
+        let mounts = std::mem::take(&mut policy.mounts);
+        let policy = serde_json::to_value(&policy).unwrap_or_default();
+        lease.update(|settings| settings.policy = policy)?;
+        let session = info(lease.record(), false);
+        Ok(Imported { session, dropped_mounts: mounts.into_iter().map(|mount| mount.guest).collect() })
+    }
+
+    /// Ends a session and forgets all that was kept of it, also if it is damaged.
+    pub fn close(&self, name: &str) -> Result<(), Error> {
+        match self.lease(name) {
+            Ok(lease) => Ok(lease.close()?),
+            Err(Error::Store(error)) if error.is_damage() => {
+                Ok(self.store.discard(&self.tenant, &SessionId::parse(name)?)?)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Closes sessions by age and size, and removes what nothing needs any more.
+    pub fn prune(&self, prune: &Prune) -> Result<Pruned, Error> {
+        Ok(self.store.prune(&self.tenant, prune)?)
+    }
+
+    /// Removes what nothing needs any more.
+    pub fn collect(&self) -> Result<Collected, Error> {
+        Ok(self.store.collect()?)
+    }
+
+    /// Compresses what was written longer ago than this. A session that is used again wakes a little slower.
+    pub fn cool(&self, older_than: Duration) -> Result<Cooled, Error> {
+        Ok(self.store.cool(&self.tenant, older_than)?)
+    }
+
+    /// Reads every byte that is kept, and returns what is wrong.
+    pub fn verify(&self) -> Result<Vec<Error>, Error> {
+        Ok(self.store.verify(&self.tenant)?.into_iter().map(Error::from).collect())
+    }
+
+    /// Bytes on disk.
+    pub fn disk_bytes(&self) -> Result<u64, Error> {
+        Ok(self.store.usage(&self.tenant)?)
+    }
+
+    fn lease(&self, name: &str) -> Result<belljar_store::Lease, Error> {
+        let id = SessionId::parse(name)?;
+        Ok(self.store.acquire(&self.tenant, &id, self.wait, &|| false)?)
+    }
+}
+
+/// A session that came from a file.
+#[derive(Clone, Debug, Serialize)]
+pub struct Imported {
+    /// The session.
+    pub session: SessionInfo,
+    /// Guest paths of mounts that it had and hasn't any more.
+    pub dropped_mounts: Vec<String>,
+}
+
+fn info(record: &SessionRecord, in_use: bool) -> SessionInfo {
+    SessionInfo {
+        id: record.id.clone(),
+        tenant: record.tenant.clone(),
+        state: if in_use { SessionLife::Live } else { SessionLife::Hibernated },
+        created_ms: record.created,
+        last_used_ms: record.last_used,
+        environment: record.environment.clone(),
+        cells: record.cells,
+        memory_bytes: record.memory_bytes,
+        file_bytes: record.file_bytes,
+        stored_bytes: record.stored_bytes,
+        parent: record.parent.clone(),
+        policy: serde_json::from_value(record.policy.clone()).ok(),
+        checkpoints: record.checkpoints.iter().map(Checkpoint::from).collect(),
+    }
+}

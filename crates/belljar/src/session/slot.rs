@@ -1,0 +1,460 @@
+//! A session from inside: its guest, awake or asleep, and what is kept of it.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use belljar_engine::{Cell, CellHost, Descent, EngineError, Guest, GuestSpec, Snapshot};
+use belljar_store::{CheckpointNote, Facts, HistoryEntry, Lease, Loaded, SessionId};
+
+use super::Switch;
+use super::verification::Verification;
+use crate::checkpoint::{Checkpoint, HeldCheckpoint, Which};
+use crate::sandbox::Shared;
+use crate::{Error, Outcome, Request};
+
+/// Checkpoints of a session that isn't registered are held in memory; the oldest go beyond this many.
+const MOST_HELD: usize = 1000;
+/// How much of a cell's code a checkpoint shows.
+const EXCERPT: usize = 200;
+/// A longer outcome isn't written to the history whole.
+const LONGEST_OUTCOME: usize = 8 << 20;
+
+/// One session, used by one caller at a time.
+pub(crate) struct Slot {
+    pub(crate) id: SessionId,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) spec: Arc<GuestSpec>,
+    pub(crate) switch: Arc<Switch>,
+    pub(crate) life: Life,
+    /// Cells so far.
+    pub(crate) cells: u32,
+    /// Sessions in the registry have a home, others live in memory only.
+    pub(crate) registered: bool,
+    last_code: Option<String>,
+    held: Vec<HeldCheckpoint>,
+    next_held: u32,
+    pub(crate) used: Instant,
+    /// Bytes of its own memory, and when that was.
+    measured: Option<(Instant, u64)>,
+}
+
+/// Where the session is.
+pub(crate) enum Life {
+    /// In memory.
+    Live(Box<Live>),
+    /// On disk.
+    Asleep,
+    /// Nowhere: it was closed, or failed for good.
+    Closed,
+}
+
+/// A guest in memory.
+pub(crate) struct Live {
+    pub(crate) guest: Box<dyn Guest>,
+    /// The right to keep it, for those in the registry.
+    pub(crate) lease: Option<Lease>,
+    /// What was read of it and not verified yet.
+    pub(crate) verification: Verification,
+    /// There is something that isn't on disk.
+    pub(crate) changed: bool,
+}
+
+impl Slot {
+    pub(crate) fn new(
+        id: SessionId,
+        shared: Arc<Shared>,
+        spec: Arc<GuestSpec>,
+        switch: Arc<Switch>,
+        live: Option<Live>,
+        registered: bool,
+    ) -> Self {
+        if let Some(live) = &live {
+            switch.lead_to(Some(live.guest.interrupter()));
+        }
+        let cells =
+            live.as_ref().and_then(|live| live.lease.as_ref()).map_or(0, |lease| lease.record().cells);
+        Self {
+            id,
+            shared,
+            spec,
+            switch,
+            life: live.map_or(Life::Asleep, |live| Life::Live(Box::new(live))),
+            cells,
+            registered,
+            last_code: None,
+            held: Vec::new(),
+            next_held: 1,
+            used: Instant::now(),
+            measured: None,
+        }
+    }
+
+    /// Bytes of memory that are its own; looked up anew only if it was used since.
+    pub(crate) fn memory(&mut self) -> u64 {
+        let Life::Live(live) = &self.life else { return 0 };
+        match self.measured {
+            Some((at, bytes)) if at >= self.used => bytes,
+            _ => {
+                let bytes = live.guest.private_memory();
+                self.measured = Some((Instant::now(), bytes));
+                bytes
+            }
+        }
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self.life, Life::Live(_))
+    }
+
+    /// The guest, woken if it slept.
+    pub(crate) fn live(&mut self) -> Result<&mut Live, Error> {
+        self.used = Instant::now();
+        if matches!(self.life, Life::Asleep) {
+            self.wake()?;
+        }
+        match &mut self.life {
+            Life::Live(live) => Ok(live),
+            Life::Asleep | Life::Closed => Err(Error::Closed { session: self.id.to_string() }),
+        }
+    }
+
+    fn wake(&mut self) -> Result<(), Error> {
+        let lease = self.shared.acquire(&self.id)?;
+        let live = wake(&self.shared, &self.spec, lease)?;
+        self.cells = live.lease.as_ref().map_or(self.cells, |lease| lease.record().cells);
+        self.switch.lead_to(Some(live.guest.interrupter()));
+        self.life = Life::Live(Box::new(live));
+        self.shared.keeper.look_again();
+        Ok(())
+    }
+
+    /// Runs a cell. Its outcome is in the history when this returns.
+    pub(crate) fn run(&mut self, request: Request, host: Arc<dyn CellHost>) -> Result<Outcome, Error> {
+        let number = self.cells + 1;
+        let registered = self.registered;
+        let code = request.code.clone();
+        let live = self.live()?;
+        live.changed = true;
+        let started_ms = now_ms();
+        let cell = Cell { number, file: request.file, code: request.code };
+        let report = match live.guest.run(cell, host) {
+            Ok(report) => report,
+            Err(error) => return Err(self.lose(error)),
+        };
+        self.cells = number;
+        let outcome = Outcome::new(report, self.id.to_string(), number);
+        let code = String::from_utf8_lossy(&code);
+        self.last_code = Some(excerpt(&code));
+        self.used = Instant::now();
+        if registered {
+            let entry = HistoryEntry {
+                number,
+                kind: "cell".to_owned(),
+                code: code.into_owned(),
+                started_ms,
+                wall_ms: outcome.usage.wall_ms,
+                outcome: Some(to_history(&outcome)),
+                note: None,
+            };
+            if let Err(error) = self.append_history(&entry) {
+                // The cell ran, and its outcome is what counts.
+                tracing::error!(session = %self.id, %error, "a cell is missing from the history");
+            }
+            self.commit_if_each()?;
+        }
+        Ok(outcome)
+    }
+
+    fn commit_if_each(&mut self) -> Result<(), Error> {
+        if self.registered && self.shared.commits_each_cell() { self.commit() } else { Ok(()) }
+    }
+
+    /// The guest failed. One in the registry goes on from what is on disk; another is over if its guest is gone.
+    fn lose(&mut self, error: EngineError) -> Error {
+        if matches!(error, EngineError::Gone(_)) {
+            self.switch.lead_to(None);
+            self.life = if self.registered { Life::Asleep } else { Life::Closed };
+        }
+        error.into()
+    }
+
+    /// Makes the last cell's effects final.
+    pub(crate) fn settle(&mut self) {
+        if let Life::Live(live) = &mut self.life {
+            live.guest.settle();
+        }
+    }
+
+    /// Puts the state on disk, durably. The session stays awake.
+    pub(crate) fn commit(&mut self) -> Result<(), Error> {
+        let cells = self.cells;
+        let Life::Live(live) = &mut self.life else { return Ok(()) };
+        if !live.changed {
+            return Ok(());
+        }
+        let Some(lease) = &mut live.lease else { return Err(Error::NotRegistered) };
+        let snapshot = match live.guest.snapshot() {
+            Ok(snapshot) => snapshot,
+            Err(error) => return Err(self.lose(error)),
+        };
+        live.verification.finish()?;
+        let tag = lease.commit(&snapshot.save()?, facts(cells, snapshot.as_ref()))?;
+        snapshot.set_stored(tag);
+        live.changed = false;
+        Ok(())
+    }
+
+    /// Puts the session to sleep. Says whether it was awake.
+    pub(crate) fn hibernate(&mut self) -> Result<bool, Error> {
+        if !self.registered {
+            return Err(Error::NotRegistered);
+        }
+        if !self.is_live() {
+            return Ok(false);
+        }
+        self.commit()?;
+        self.switch.lead_to(None);
+        self.life = Life::Asleep;
+        Ok(true)
+    }
+
+    /// Keeps the session as it is now.
+    pub(crate) fn checkpoint(&mut self, name: Option<&str>) -> Result<Checkpoint, Error> {
+        if let Some(name) = name {
+            check_name(name)?;
+        }
+        self.live()?;
+        let (cells, code) = (self.cells, self.last_code());
+        let live = self.live()?;
+        let snapshot = live.guest.snapshot()?;
+        if let Some(lease) = &mut live.lease {
+            live.verification.finish()?;
+            let saved = snapshot.save()?;
+            let facts = facts(cells, snapshot.as_ref());
+            let note = CheckpointNote { name: name.map(str::to_owned), cell: cells, code_excerpt: code };
+            let (record, tag) = lease.checkpoint(&saved, facts, note)?;
+            let about = Checkpoint::from(&record);
+            snapshot.set_stored(tag);
+            return Ok(about);
+        }
+        if let Some(name) = name
+            && self.held.iter().any(|held| held.about.name.as_deref() == Some(name))
+        {
+            return Err(Error::CheckpointTaken { name: name.to_owned() });
+        }
+        let about = Checkpoint {
+            number: self.next_held,
+            name: name.map(str::to_owned),
+            created_ms: now_ms(),
+            cell: cells,
+            code,
+            bytes: snapshot.memory_bytes() + snapshot.file_bytes(),
+        };
+        self.next_held += 1;
+        self.held.push(HeldCheckpoint { about: about.clone(), snapshot });
+        if self.held.len() > MOST_HELD {
+            self.held.remove(0);
+        }
+        Ok(about)
+    }
+
+    /// The beginning of the last cell's code. Another process may have run it.
+    fn last_code(&mut self) -> Option<String> {
+        if self.last_code.is_none() && self.registered && self.cells > 0 {
+            let keeping = self.shared.keeping().ok()?;
+            let history = keeping.store.history(&keeping.tenant, &self.id).ok()?;
+            let last = history.entries.iter().rev().find(|entry| entry.kind == "cell");
+            self.last_code = last.map(|entry| excerpt(&entry.code));
+        }
+        self.last_code.clone()
+    }
+
+    /// Its checkpoints, the oldest first.
+    pub(crate) fn checkpoints(&mut self) -> Result<Vec<Checkpoint>, Error> {
+        if !self.registered {
+            return Ok(self.held.iter().map(|held| held.about.clone()).collect());
+        }
+        if let Life::Live(live) = &self.life
+            && let Some(lease) = &live.lease
+        {
+            return Ok(lease.record().checkpoints.iter().map(Checkpoint::from).collect());
+        }
+        let keeping = self.shared.keeping()?;
+        let record = keeping.store.record(&keeping.tenant, &self.id)?;
+        Ok(record.checkpoints.iter().map(Checkpoint::from).collect())
+    }
+
+    pub(crate) fn delete_checkpoint(&mut self, which: &Which) -> Result<(), Error> {
+        let number = self.find(which)?.number;
+        self.held.retain(|held| held.about.number != number);
+        if self.registered
+            && let Some(lease) = &mut self.live()?.lease
+        {
+            lease.delete_checkpoint(number)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the session what it was at a checkpoint.
+    pub(crate) fn roll_back(&mut self, which: &Which) -> Result<Checkpoint, Error> {
+        let checkpoint = self.find(which)?;
+        let snapshot = self.snapshot_of(checkpoint.number)?;
+        let live = self.live()?;
+        live.guest.roll_back_to(snapshot.as_ref())?;
+        live.changed = true;
+        let (number, cell) = (checkpoint.number, checkpoint.cell);
+        self.note("rollback", format!("back to checkpoint {number}, after cell {cell}"))?;
+        self.commit_if_each()?;
+        Ok(checkpoint)
+    }
+
+    /// What children start from: the state now, or a checkpoint.
+    pub(crate) fn parent_snapshot(
+        &mut self,
+        which: Option<&Which>,
+    ) -> Result<(Arc<dyn Snapshot>, Option<Checkpoint>), Error> {
+        let Some(which) = which else {
+            return Ok((self.live()?.guest.snapshot()?, None));
+        };
+        let checkpoint = self.find(which)?;
+        Ok((self.snapshot_of(checkpoint.number)?, Some(checkpoint)))
+    }
+
+    fn snapshot_of(&mut self, number: u32) -> Result<Arc<dyn Snapshot>, Error> {
+        if let Some(held) = self.held.iter().find(|held| held.about.number == number) {
+            return Ok(Arc::clone(&held.snapshot));
+        }
+        let shared = Arc::clone(&self.shared);
+        let live = self.live()?;
+        let Some(lease) = &live.lease else { return Err(Error::NotRegistered) };
+        let environment = lease.record().environment.clone();
+        let Loaded { guest, unverified, .. } = lease.load_checkpoint(number)?;
+        let snapshot = shared.engine_for(&environment)?.restore(guest)?;
+        // It may be gone back to, and then be committed: no byte of it may be wrong.
+        live.verification.add(unverified);
+        Ok(snapshot)
+    }
+
+    /// Takes back the last cells.
+    pub(crate) fn undo(&mut self, cells: usize) -> Result<Vec<u32>, Error> {
+        let live = self.live()?;
+        let mut undone = live.guest.undoable()?;
+        live.guest.undo(cells)?;
+        live.changed |= cells > 0;
+        undone.truncate(cells);
+        if let Some(first) = undone.last() {
+            self.note("undo", format!("taken back: cells {first} to {}", undone[0]))?;
+            self.commit_if_each()?;
+        }
+        Ok(undone)
+    }
+
+    /// Ends the session and forgets all that was kept of it.
+    pub(crate) fn close(&mut self) -> Result<(), Error> {
+        let lease = match std::mem::replace(&mut self.life, Life::Closed) {
+            Life::Live(live) => live.lease,
+            Life::Asleep => Some(self.shared.acquire(&self.id)?),
+            Life::Closed => None,
+        };
+        self.switch.lead_to(None);
+        self.held.clear();
+        lease.map_or(Ok(()), |lease| Ok(lease.close()?))
+    }
+
+    /// Writes an event into the history.
+    pub(crate) fn note(&mut self, kind: &str, note: String) -> Result<(), Error> {
+        let entry = HistoryEntry {
+            number: self.cells,
+            kind: kind.to_owned(),
+            code: String::new(),
+            started_ms: now_ms(),
+            wall_ms: 0.0,
+            outcome: None,
+            note: Some(note),
+        };
+        self.append_history(&entry)
+    }
+
+    fn append_history(&mut self, entry: &HistoryEntry) -> Result<(), Error> {
+        match &mut self.life {
+            Life::Live(live) => live.lease.as_mut().map_or(Ok(()), |lease| Ok(lease.append_history(entry)?)),
+            Life::Asleep | Life::Closed => Ok(()),
+        }
+    }
+
+    fn find(&mut self, which: &Which) -> Result<Checkpoint, Error> {
+        let all = self.checkpoints()?;
+        which
+            .find(all.iter())
+            .cloned()
+            .ok_or_else(|| Error::NoCheckpoint { session: self.id.to_string(), which: which.to_string() })
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if !self.registered || !self.is_live() {
+            return;
+        }
+        // Whoever lets go of a session that has a name wants to find it again.
+        if let Err(error) = self.hibernate() {
+            tracing::error!(session = %self.id, %error, "a session could not be kept");
+        }
+    }
+}
+
+/// Wakes what a lease is for.
+fn wake(shared: &Arc<Shared>, spec: &Arc<GuestSpec>, lease: Lease) -> Result<Live, Error> {
+    let engine = shared.engine_for(&lease.record().environment)?;
+    let mut verification = Verification::default();
+    let guest = match lease.load()? {
+        Some(Loaded { guest, unverified, .. }) => {
+            let snapshot = engine.restore(guest)?;
+            let guest = engine.resume(snapshot.as_ref(), Arc::clone(spec), Descent::Same)?;
+            verification.add(unverified);
+            guest
+        }
+        // It was made and never used.
+        None => engine.boot(Arc::clone(spec))?,
+    };
+    Ok(Live { guest, lease: Some(lease), verification, changed: false })
+}
+
+fn facts(cells: u32, snapshot: &dyn Snapshot) -> Facts {
+    Facts { cells, memory_bytes: snapshot.memory_bytes(), file_bytes: snapshot.file_bytes() }
+}
+
+fn excerpt(code: &str) -> String {
+    let end = code.floor_char_boundary(EXCERPT.min(code.len()));
+    code[..end].to_owned()
+}
+
+fn to_history(outcome: &Outcome) -> serde_json::Value {
+    let whole = serde_json::to_value(outcome).unwrap_or_default();
+    let length = outcome.stdout.len()
+        + outcome.stderr.len()
+        + outcome.displays.iter().chain(&outcome.value).map(|value| value.data.bytes()).sum::<usize>();
+    if length <= LONGEST_OUTCOME {
+        return whole;
+    }
+    // The figures stay; what was shown is too much to be read again.
+    let mut short = whole;
+    short["value"] = serde_json::Value::Null;
+    short["displays"] = serde_json::Value::Array(Vec::new());
+    short["stdout"] = excerpt(&outcome.stdout).into();
+    short["stderr"] = excerpt(&outcome.stderr).into();
+    short
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let digits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+    if name.is_empty() || name.len() > 64 || digits || name == "latest" || name.chars().any(char::is_control)
+    {
+        return Err(Error::CheckpointName { name: name.to_owned() });
+    }
+    Ok(())
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
