@@ -2,11 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
 
 mod awaiting;
+mod checkpoints;
 mod concurrency;
 mod determinism;
 mod displays;
 mod exits;
 mod files;
+mod hibernation;
 mod host_files;
 mod interrupts;
 mod leaks;

@@ -8,6 +8,8 @@ use clap_complete::Shell;
 use crate::bench::BenchArguments;
 use crate::limits::LimitArguments;
 use crate::runtimes::RuntimeArguments;
+use crate::session::SessionCommands;
+use crate::sessions::SessionArguments;
 
 /// What runs the guest, for `--version`. A test compares it with the guest and the lock file.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (CPython 3.14 on wasmtime 48)");
@@ -28,6 +30,9 @@ pub(crate) enum Command {
     /// Talk to a session: variables stay, whatever a cell does
     #[command(after_help = REPL_NOTES)]
     Repl(ReplArguments),
+    /// Keep sessions: list, rewind, fork, move and remove them
+    #[command(after_help = SESSION_EXAMPLES)]
+    Session(SessionCommands),
     /// Check what works on this machine, and say what to do about the rest
     #[command(after_help = "Exit status: 0 if `belljar run` works here, 1 if it doesn't.")]
     Doctor(DoctorArguments),
@@ -69,6 +74,9 @@ pub(crate) struct RunArguments {
     pub(crate) limits: LimitArguments,
 
     #[command(flatten)]
+    pub(crate) session: SessionArguments,
+
+    #[command(flatten)]
     pub(crate) runtime: RuntimeArguments,
 }
 
@@ -76,6 +84,9 @@ pub(crate) struct RunArguments {
 pub(crate) struct ReplArguments {
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
+
+    #[command(flatten)]
+    pub(crate) session: SessionArguments,
 
     #[command(flatten)]
     pub(crate) runtime: RuntimeArguments,
@@ -136,11 +147,17 @@ const EXAMPLES: &str = "\
 Examples:
   belljar run -c 'print(6 * 7)'
   belljar run script.py --timeout 5 --mount ./data:/data
+  belljar run --session work -c 'x = 41'
+  belljar run --session work -c 'print(x + 1)'
   belljar repl
   belljar doctor";
 
 const RUN_EXAMPLES: &str = "\
 The program sees no file of the host and no network. Its working directory is /workspace, in memory.
+
+With --session variables and files stay for the next process that names the session: they are on disk \
+before this one exits. Limits make the policy of a new session; of one that is there they hold for this \
+run only. A run that is killed, or whose output nobody reads any more, leaves the session as it was.
 
 Exit status:
   0    it ran to its end          124  it ran out of time or steps
@@ -153,9 +170,27 @@ Examples:
   belljar run -c 'import sys; print(sys.version)'
   belljar run --timeout 2 --memory 128MiB --json script.py
   belljar run --mount ./data:/data --mount ./out:/out:rw script.py
+  belljar run --session work -c 'x = 41' && belljar run --session work -c 'print(x + 1)'
   generate-code | belljar run -";
 
 const REPL_NOTES: &str = "\
 Ctrl-C clears the line at the prompt, and interrupts a running cell; the session stays.
 Ctrl-D or exit() leaves. %help lists what else there is.
-Each cell has the limits above. What is piped in is run without prompts.";
+Each cell has the limits above. What is piped in is run without prompts.
+With --session each cell is on disk before the next one is read; leaving puts the session to sleep.
+
+Examples:
+  belljar repl --memory 512MiB
+  belljar repl --session work
+  echo '%history' | belljar repl --session work";
+
+const SESSION_EXAMPLES: &str = "\
+A session is variables, files, open files: everything. It sleeps on disk between two uses.
+
+Examples:
+  belljar run --session work -c 'x = 41'
+  belljar session ls
+  belljar session checkpoint work before
+  belljar session fork work attempt
+  belljar session rollback work before
+  belljar session history work --notebook work.ipynb";

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use belljar::{Error, StoreError};
+
 use crate::console;
 
 /// The exit status when the command line makes no sense; clap's too.
@@ -12,18 +14,58 @@ pub(crate) const FAILED: u8 = 125;
 
 /// Says what went wrong and what to do about it; returns the exit status.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    let (hint, status) = match (error.downcast_ref::<Usage>(), error.downcast_ref::<belljar::Error>()) {
+    ExitCode::from(tell(error))
+}
+
+/// The same for those who go on, or end the process themselves.
+pub(crate) fn tell(error: &anyhow::Error) -> u8 {
+    let (hint, status) = match (error.downcast_ref::<Usage>(), error.downcast_ref::<Error>()) {
         (Some(usage), _) => (Some(usage.hint.to_owned()), USAGE),
-        (_, Some(failure)) if failure.is_refusal() => (failure.hint(), USAGE),
-        (_, Some(failure)) => (failure.hint(), FAILED),
+        (_, Some(failure)) if failure.is_refusal() => (hint(failure), USAGE),
+        (_, Some(failure)) => (hint(failure), FAILED),
         _ => (None, FAILED),
     };
-    let mut text = format!("error: {error:#}\n");
+    let mut text = format!("error: {}\n", in_full(error));
     if let Some(hint) = hint {
         text += &format!("hint: {hint}\n");
     }
     console::print_error(text.as_bytes());
-    ExitCode::from(status)
+    status
+}
+
+/// An error with its causes, each said once: most messages have their cause in them.
+fn in_full(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+/// The library's hint, or a better one where the command has an option or a subcommand for it.
+fn hint(error: &Error) -> Option<String> {
+    let better = match error {
+        Error::Store(StoreError::NotFound { .. }) => "`belljar session ls` lists the sessions",
+        Error::Store(StoreError::Exists { .. }) => {
+            "choose another name, or close that session first: `belljar session close NAME`"
+        }
+        Error::Store(StoreError::Busy { .. }) => "--wait waits longer; or end the process that uses it",
+        Error::Store(StoreError::NameTaken { .. }) => {
+            "choose another name, or delete that one first: `belljar session checkpoint NAME --delete WHICH`"
+        }
+        Error::Store(StoreError::Full { .. }) => {
+            "free some space; `belljar session prune` helps, as does another --state-dir"
+        }
+        Error::NoCheckpoint { .. } | Error::Store(StoreError::NoCheckpoint { .. }) => {
+            "`belljar session checkpoint NAME --list` lists them; a number, a name or `latest` names one"
+        }
+        _ => return error.hint(),
+    };
+    Some(better.to_owned())
 }
 
 /// A command line that parses but makes no sense.

@@ -1,9 +1,11 @@
 //! The options that make a policy.
 
+use std::path;
 use std::time::Duration;
 
-use belljar::{Clock, Entropy, Mount, MountAccess, Policy, parse_size};
+use belljar::{Clock, Entropy, Mount, MountAccess, Policy, Rollback, parse_size};
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::size::Size;
 
@@ -46,6 +48,15 @@ pub(crate) struct LimitArguments {
     /// Set an environment variable
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
+
+    /// When a cell is taken back, variables and files: after a hard stop, after every failure, or never
+    /// [default: on-kill]
+    #[arg(long, value_name = "WHEN", value_parser = rollback_values())]
+    rollback: Option<Rollback>,
+
+    /// How many cells that ended well can be taken back later [default: 8]
+    #[arg(long, value_name = "N")]
+    undo: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,25 +67,35 @@ enum Timeout {
 
 impl LimitArguments {
     /// The policy that they ask for.
-    pub(crate) fn policy(self) -> Policy {
-        let default = Policy::default();
-        let repeatable = self.seed.map(|seed| (REPEATABLE_CLOCK, Entropy::Seeded(seed)));
-        let (clock, entropy) = repeatable.unwrap_or((default.clock, default.entropy));
-        Policy {
-            timeout: match self.timeout {
-                None => default.timeout,
-                Some(Timeout::Never) => None,
-                Some(Timeout::After(limit)) => Some(limit),
-            },
-            memory: self.memory.unwrap_or(default.memory),
-            output: self.output.unwrap_or(default.output),
-            file_bytes: self.files.unwrap_or(default.file_bytes),
-            steps: self.steps,
-            mounts: self.mount,
-            env: self.env.into_iter().collect(),
-            clock,
-            entropy,
-            ..default
+    pub(crate) fn policy(&self) -> Policy {
+        let mut policy = Policy::default();
+        self.apply(&mut policy);
+        policy
+    }
+
+    /// Changes what was given on the command line, and nothing else.
+    pub(crate) fn apply(&self, policy: &mut Policy) {
+        match self.timeout {
+            None => {}
+            Some(Timeout::Never) => policy.timeout = None,
+            Some(Timeout::After(limit)) => policy.timeout = Some(limit),
+        }
+        policy.memory = self.memory.unwrap_or(policy.memory);
+        policy.output = self.output.unwrap_or(policy.output);
+        policy.file_bytes = self.files.unwrap_or(policy.file_bytes);
+        policy.steps = self.steps.or(policy.steps);
+        policy.rollback = self.rollback.unwrap_or(policy.rollback);
+        policy.undo = self.undo.unwrap_or(policy.undo);
+        policy.env.extend(self.env.iter().cloned());
+        if let Some(seed) = self.seed {
+            (policy.clock, policy.entropy) = (REPEATABLE_CLOCK, Entropy::Seeded(seed));
+        }
+        // Of a session's own mounts those stay whose place isn't taken.
+        policy.mounts.retain(|own| self.mount.iter().all(|mount| mount.guest != own.guest));
+        for mount in &self.mount {
+            // A session may be woken from another directory.
+            let host = path::absolute(&mount.host).unwrap_or_else(|_| mount.host.clone());
+            policy.mounts.push(Mount { host, ..mount.clone() });
         }
     }
 }
@@ -100,10 +121,18 @@ fn timeout(text: &str) -> Result<Timeout, String> {
     Ok(Timeout::After(limit))
 }
 
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     parse_size(text).map_err(|error| match error.hint() {
         Some(hint) => format!("{error}: {hint}"),
         None => error.to_string(),
+    })
+}
+
+fn rollback_values() -> impl TypedValueParser<Value = Rollback> {
+    PossibleValuesParser::new(["on-kill", "on-error", "never"]).map(|word| match word.as_str() {
+        "on-error" => Rollback::OnError,
+        "never" => Rollback::Never,
+        _ => Rollback::OnKill,
     })
 }
 

@@ -2,13 +2,15 @@
 //!
 //! | module | its noun |
 //! |---|---|
-//! | `arguments`, `limits`, `runtimes` | the command line as typed, and as the library wants it |
+//! | `arguments`, `limits`, `runtimes`, `sessions` | the command line as typed, and as the library wants it |
 //! | `run`, `program` | `belljar run`, and the code it runs |
 //! | `repl` | `belljar repl` |
+//! | `session` | `belljar session` |
 //! | `doctor` | `belljar doctor` |
 //! | `runtime` | `belljar runtime` |
 //! | `bench` | `belljar bench` |
 //! | `printer`, `verdict` | a cell's output while it runs, and what is said at its end |
+//! | `size`, `moment`, `table` | bytes, times and rows, for people |
 //! | `progress`, `interrupts`, `console`, `failure` | the terminal: bars, Ctrl-C, output, errors |
 #![forbid(unsafe_code)]
 
@@ -19,6 +21,7 @@ mod doctor;
 mod failure;
 mod interrupts;
 mod limits;
+mod moment;
 mod printer;
 mod program;
 mod progress;
@@ -26,7 +29,10 @@ mod repl;
 mod run;
 mod runtime;
 mod runtimes;
+mod session;
+mod sessions;
 mod size;
+mod table;
 mod verdict;
 
 use std::process::ExitCode;
@@ -38,6 +44,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run::run(arguments),
         Command::Repl(arguments) => repl::run(arguments),
+        Command::Session(arguments) => session::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Runtime(arguments) => runtime::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),

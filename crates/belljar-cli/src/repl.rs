@@ -1,78 +1,139 @@
 //! `belljar repl`.
 
 mod block;
+mod commands;
 mod input;
 
 use std::process::{self, ExitCode};
 
 use belljar::{Outcome, Policy, Sandbox, Session, Status};
 
+use self::commands::Command;
 use self::input::{Input, Typed};
 use crate::arguments::ReplArguments;
 use crate::interrupts::Interrupts;
 use crate::progress::{self, Audience};
-use crate::{console, limits, printer, verdict};
+use crate::run::keep;
+use crate::{console, failure, limits, printer, verdict};
 
-const HELP: &str = "\
-Type Python. A block ends with an empty line; the value of the last expression is shown, and is `_`.
-Whatever a cell does, the next one finds the variables: as they are, or as they were before the cell.
+/// Somebody who types, and the session that answers.
+struct Repl {
+    sandbox: Sandbox,
+    session: Session,
+    /// Those that `%fork` left, the last one at the end.
+    parents: Vec<Parent>,
+    /// The session is in the registry.
+    kept: bool,
+    policy: Policy,
+    /// What was run in a session that nobody else remembers.
+    cells: Vec<Ran>,
+}
 
-  %help    this
-  %limits  what a cell may use
-  %reset   a new session: no variables, no files
-  exit()   leave, as Ctrl-D does
+struct Parent {
+    session: Session,
+    /// How many cells were run before it was left.
+    cells: usize,
+}
 
-Ctrl-C clears the line, or interrupts the running cell.";
+struct Ran {
+    number: u32,
+    status: Status,
+    code: String,
+}
 
 pub(crate) fn run(arguments: ReplArguments) -> anyhow::Result<ExitCode> {
-    let policy = arguments.limits.policy();
-    let sandbox = Sandbox::builder()
-        .policy(policy.clone())
+    let ReplArguments { limits, session, runtime } = arguments;
+    let named = session.named()?;
+    let mut builder = Sandbox::builder()
+        .policy(limits.policy())
         .argv(vec![String::new()])
-        .runtimes(arguments.runtime.runtimes()?)
-        .progress(progress::for_audience(Audience::Person))
-        .build_blocking()?;
+        .runtimes(runtime.runtimes()?)
+        .progress(progress::for_audience(Audience::Person));
+    if let Some(named) = &named {
+        builder = named.tell(builder);
+    }
+    let sandbox = builder.build_blocking()?;
+    let (session, policy) = match &named {
+        Some(named) => named.open(&sandbox, &limits)?,
+        None => (sandbox.session_blocking()?, limits.policy()),
+    };
     let mut input = Input::open()?;
     let interrupts = Interrupts::listen()?;
+    let kept = named.is_some();
+    let mut repl = Repl { sandbox, session, parents: Vec::new(), kept, policy, cells: Vec::new() };
     if input.is_terminal() {
-        let (version, limits) = (env!("CARGO_PKG_VERSION"), limits::describe(&policy));
-        console::print_line(&format!("Belljar {version}: Python 3.14 under glass ({limits}). %help helps."));
+        repl.greet();
     }
-    let mut session = sandbox.session_blocking()?;
     loop {
         match input.next()? {
             Typed::Cell(code) => {
-                let outcome = run_cell(&session, &interrupts, code)?;
+                let outcome = repl.run_cell(&interrupts, code)?;
                 if outcome.status == Status::Exited {
-                    // Taking the sandbox apart would only cost time.
-                    process::exit(outcome.exit_status().into());
+                    repl.leave(outcome.exit_status());
                 }
             }
-            Typed::Command(command) => match command.as_str() {
-                "reset" => session = sandbox.session_blocking()?,
-                _ => console::print_line(&answer(&command, &policy)),
-            },
-            Typed::End => process::exit(0),
+            Typed::Command(line) => repl.obey(&line),
+            Typed::End => repl.leave(0),
         }
     }
 }
 
-fn run_cell(session: &Session, interrupts: &Interrupts, code: Vec<u8>) -> anyhow::Result<Outcome> {
-    let running = interrupts.reach(session.interrupter());
-    let outcome = session.run_observed_blocking(code, printer::hear)?;
-    drop(running);
-    printer::finish(&outcome);
-    if let Some(value) = &outcome.value {
-        console::print_line(&value.text);
+impl Repl {
+    fn greet(&self) {
+        let (version, limits) = (env!("CARGO_PKG_VERSION"), limits::describe(&self.policy));
+        console::print_line(&format!("Belljar {version}: Python 3.14 under glass ({limits}). %help helps."));
+        if self.kept {
+            console::print_line(&format!(
+                "The session {} is kept; %history shows its past.",
+                self.session.id()
+            ));
+        }
     }
-    verdict::tell(&outcome);
-    Ok(outcome)
-}
 
-fn answer(command: &str, policy: &Policy) -> String {
-    match command {
-        "help" => HELP.to_owned(),
-        "limits" => limits::describe(policy),
-        _ => format!("there is no %{command}; %help lists what there is"),
+    fn run_cell(&mut self, interrupts: &Interrupts, code: Vec<u8>) -> anyhow::Result<Outcome> {
+        let source = (!self.kept).then(|| String::from_utf8_lossy(&code).into_owned());
+        let running = interrupts.reach(self.session.interrupter());
+        let outcome = self.session.run_observed_blocking(code, printer::hear)?;
+        drop(running);
+        printer::finish(&outcome);
+        if let Some(value) = &outcome.value {
+            console::print_line(&value.text);
+        }
+        verdict::tell(&outcome);
+        match source {
+            Some(code) => {
+                self.cells.push(Ran { number: outcome.session.cell, status: outcome.status, code });
+            }
+            None if outcome.status != Status::Exited => self.commit(),
+            None => {}
+        }
+        Ok(outcome)
+    }
+
+    fn obey(&mut self, line: &str) {
+        let done = Command::parse(line).and_then(|command| command.run(self));
+        match done {
+            Ok(answer) => console::print_line(answer.trim_end()),
+            // The next line may be better.
+            Err(error) => drop(failure::tell(&error)),
+        }
+    }
+
+    /// Puts the session on disk, so that whatever ends this process takes no more than the running cell.
+    fn commit(&self) {
+        if self.kept
+            && let Err(error) = self.session.commit_blocking()
+        {
+            let what = "the session is not on disk as it is now";
+            failure::tell(&anyhow::Error::from(error).context(what));
+        }
+    }
+
+    /// Taking the sandbox apart would only cost time.
+    fn leave(&self, status: u8) -> ! {
+        if self.kept {
+            keep(&self.session);
+        }
+        process::exit(status.into())
     }
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+mod session;
+
 /// What a command printed and how it ended.
 #[derive(Debug)]
 struct Ended {
@@ -443,7 +445,7 @@ mod repl {
     fn commands() {
         let ended = repl("x = 1\n%help\n%limits\n%nonsense\n%reset\nx\n");
         assert!(ended.stdout.contains("%reset") && ended.stdout.contains("256 MiB"), "{}", ended.stdout);
-        assert!(ended.stdout.contains("there is no %nonsense"), "{}", ended.stdout);
+        assert!(ended.stderr.contains("error: there is no %nonsense\nhint: "), "{}", ended.stderr);
         assert!(ended.stderr.contains("NameError"), "{}", ended.stderr);
     }
 
@@ -564,6 +566,10 @@ mod machine {
         for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
             let ended = belljar(&["completions", shell]);
             assert!(ended.status == 0 && ended.stdout.contains("timeout"), "{shell}");
+        }
+        let words = belljar(&["completions", "bash"]).stdout;
+        for word in ["session", "rollback", "--state-dir", "on-error"] {
+            assert!(words.contains(word), "{word}");
         }
         assert_eq!(belljar(&["completions", "cmd.exe"]).status, 2);
     }

@@ -1,0 +1,107 @@
+//! `belljar session`.
+
+mod arguments;
+mod children;
+mod clearing;
+mod history;
+mod listing;
+mod parcel;
+mod state;
+
+use std::process::ExitCode;
+
+use belljar::{Error, Sandbox, Session};
+use serde::Serialize;
+
+pub(crate) use self::arguments::SessionCommands;
+use self::arguments::{Common, SessionCommand, Waking};
+pub(crate) use self::history::tell_cell;
+pub(crate) use self::listing::{checkpoint_table, checkpoint_words, which};
+pub(crate) use self::state::undone_words;
+use crate::console;
+use crate::progress::{self, Audience};
+use crate::sessions::Keeping;
+
+pub(crate) fn run(arguments: SessionCommands) -> anyhow::Result<ExitCode> {
+    match arguments.command {
+        SessionCommand::Create(arguments) => state::create(arguments),
+        SessionCommand::Ls(common) => listing::list(common),
+        SessionCommand::Show { name, common } => listing::show(&name, common),
+        SessionCommand::History { name, notebook, common } => {
+            history::show(&name, notebook.as_deref(), common)
+        }
+        SessionCommand::Checkpoint(arguments) => state::checkpoint(arguments),
+        SessionCommand::Rollback { name, checkpoint, waking } => {
+            state::roll_back(&name, checkpoint.as_deref(), waking)
+        }
+        SessionCommand::Undo { name, cells, waking } => state::undo(&name, cells.into(), waking),
+        SessionCommand::Fork(arguments) => children::fork(arguments),
+        SessionCommand::Hibernate { name, waking } => state::hibernate(&name, waking),
+        SessionCommand::Wake { name, waking } => state::wake(&name, waking),
+        SessionCommand::Export { name, file, common } => parcel::export(&name, &file, common),
+        SessionCommand::Import { file, name, common } => parcel::import(&file, name.as_deref(), common),
+        SessionCommand::Close { names, common } => clearing::close(&names, common),
+        SessionCommand::Prune(arguments) => clearing::prune(arguments),
+        SessionCommand::Verify(common) => clearing::verify(common),
+    }
+}
+
+/// How a command answers.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    json: bool,
+}
+
+impl Answer {
+    /// Prints a document for programs, or a text for people.
+    fn give<D: Serialize>(
+        self,
+        document: impl FnOnce() -> D,
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<ExitCode> {
+        if self.json {
+            console::print_line(&serde_json::to_string(&document())?);
+        } else {
+            let text = text();
+            console::print(if text.ends_with('\n') { text } else { text + "\n" }.as_bytes());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Common {
+    fn split(&self) -> anyhow::Result<(Answer, Keeping)> {
+        Ok((Answer { json: self.json }, self.state.keeping()?))
+    }
+}
+
+impl Waking {
+    /// A sandbox that keeps its sessions where the command line says.
+    fn sandbox(self) -> anyhow::Result<(Answer, Keeping, Sandbox)> {
+        self.sandbox_with(|builder| builder)
+    }
+
+    fn sandbox_with(
+        self,
+        change: impl FnOnce(belljar::SandboxBuilder) -> belljar::SandboxBuilder,
+    ) -> anyhow::Result<(Answer, Keeping, Sandbox)> {
+        let (answer, keeping) = self.common.split()?;
+        let audience = if answer.json { Audience::Program } else { Audience::Person };
+        let builder =
+            Sandbox::builder().runtimes(self.runtime.runtimes()?).progress(progress::for_audience(audience));
+        let sandbox = change(keeping.tell(builder)).build_blocking()?;
+        Ok((answer, keeping, sandbox))
+    }
+}
+
+/// Does something with a session and puts it to sleep again.
+fn awake<T>(
+    sandbox: &Sandbox,
+    name: &str,
+    body: impl FnOnce(&Session) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let session = sandbox.open_blocking(name)?;
+    let result = body(&session)?;
+    session.hibernate_blocking()?;
+    Ok(result)
+}

@@ -1,0 +1,91 @@
+//! Making sessions, and taking them to another state.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use belljar::{Session, SessionLife};
+use serde_json::json;
+
+use super::arguments::{CheckpointArguments, CreateArguments, Waking};
+use super::awake;
+use super::listing::{checkpoint_table, checkpoint_words, which};
+
+pub(super) fn create(arguments: CreateArguments) -> anyhow::Result<ExitCode> {
+    let CreateArguments { name, limits, waking } = arguments;
+    let (answer, keeping, sandbox) = waking.sandbox_with(|builder| builder.policy(limits.policy()))?;
+    let session = sandbox.create_blocking(name.as_deref())?;
+    session.hibernate_blocking()?;
+    let name = session.id().as_str();
+    let about = keeping.registry()?.session(name)?;
+    answer.give(|| &about, || name.to_owned())
+}
+
+pub(super) fn checkpoint(arguments: CheckpointArguments) -> anyhow::Result<ExitCode> {
+    let CheckpointArguments { name, label, list, delete, waking } = arguments;
+    if list {
+        let (answer, keeping) = waking.common.split()?;
+        let checkpoints = keeping.registry()?.session(&name)?.checkpoints;
+        let document = || json!({ "session": name, "checkpoints": checkpoints });
+        return answer.give(document, || checkpoint_table(&checkpoints));
+    }
+    let (answer, _, sandbox) = waking.sandbox()?;
+    match delete {
+        Some(delete) => {
+            awake(&sandbox, &name, |session| session.delete_checkpoint_blocking(which(Some(&delete))))?;
+            let document = || json!({ "session": name, "deleted": delete });
+            answer.give(document, || format!("{name}: checkpoint {delete} is deleted"))
+        }
+        None => {
+            let made = awake(&sandbox, &name, |session| session.checkpoint_blocking(label.as_deref()))?;
+            let document = || json!({ "session": name, "checkpoint": made });
+            answer.give(document, || format!("{name}: {}", checkpoint_words(&made)))
+        }
+    }
+}
+
+pub(super) fn roll_back(name: &str, checkpoint: Option<&str>, waking: Waking) -> anyhow::Result<ExitCode> {
+    let (answer, _, sandbox) = waking.sandbox()?;
+    let checkpoint = awake(&sandbox, name, |session| session.rollback_blocking(which(checkpoint)))?;
+    let document = || json!({ "session": name, "checkpoint": checkpoint });
+    answer.give(document, || format!("{name}: as at {}", checkpoint_words(&checkpoint)))
+}
+
+pub(super) fn undo(name: &str, cells: usize, waking: Waking) -> anyhow::Result<ExitCode> {
+    let (answer, _, sandbox) = waking.sandbox()?;
+    let (undone, undoable) =
+        awake(&sandbox, name, |session| Ok((session.undo_blocking(cells)?, session.undoable_blocking()?)))?;
+    let document = || json!({ "session": name, "undone": undone, "undoable": undoable });
+    answer.give(document, || format!("{name}: {}", undone_words(&undone, undoable.len())))
+}
+
+/// Says which cells were taken back, and how many more can be.
+pub(crate) fn undone_words(undone: &[u32], left: usize) -> String {
+    let cells: Vec<String> = undone.iter().map(u32::to_string).collect();
+    let cell = if cells.len() == 1 { "cell" } else { "cells" };
+    format!("took back {cell} {}; {left} more can be", cells.join(", "))
+}
+
+pub(super) fn hibernate(name: &str, waking: Waking) -> anyhow::Result<ExitCode> {
+    let (answer, keeping) = waking.common.split()?;
+    let was_live = keeping.registry()?.session(name)?.state == SessionLife::Live;
+    let document = || json!({ "session": name, "was_live": was_live });
+    if !was_live {
+        return answer.give(document, || format!("{name}: asleep already"));
+    }
+    let (_, _, sandbox) = waking.sandbox()?;
+    // Whoever had it awake has put it to sleep when it can be had, or is gone.
+    awake(&sandbox, name, Session::wake_blocking)?;
+    answer.give(document, || format!("{name}: asleep"))
+}
+
+pub(super) fn wake(name: &str, waking: Waking) -> anyhow::Result<ExitCode> {
+    let (answer, _, sandbox) = waking.sandbox()?;
+    let begun = Instant::now();
+    let session = sandbox.open_blocking(name)?;
+    session.wake_blocking()?;
+    let wake_ms = (begun.elapsed().as_secs_f64() * 1e5).round() / 1e2;
+    let memory_bytes = session.private_memory_blocking();
+    session.hibernate_blocking()?;
+    let document = || json!({ "session": name, "wake_ms": wake_ms, "memory_bytes": memory_bytes });
+    answer.give(document, || format!("{name}: wakes in {wake_ms} ms"))
+}
