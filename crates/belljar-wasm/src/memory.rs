@@ -166,11 +166,7 @@ impl Reservation {
         // A guest that ran before brings these pages along.
         let hot = if ground.runs().is_empty() { image.hot.as_slice() } else { &[] };
         for range in hot {
-            // SAFETY: `hot` lies inside the image (checked when it was opened), mapped above.
-            // Populating only makes private copies of pages; a kernel without it refuses, harmlessly.
-            let _ = unsafe {
-                madvise(self.base.add(range.start).cast(), range.len(), Advice::LinuxPopulateWrite)
-            };
+            self.populate(range);
         }
         if ground.length() > self.size {
             self.grow_to(ground.length()).map_err(io::Error::other)?;
@@ -178,11 +174,21 @@ impl Reservation {
         self.lay_runs(ground.runs())
     }
 
+    /// Makes private copies of pages ahead of time, at once instead of by a fault each. They must be accessible.
+    fn populate(&self, range: &Range<usize>) {
+        assert!(range.start <= range.end && range.end <= self.size, "the range is accessible");
+        // SAFETY: the range is ours (checked above), and nothing changes in it. A kernel that can't do this
+        // refuses, harmlessly.
+        let _ =
+            unsafe { madvise(self.base.add(range.start).cast(), range.len(), Advice::LinuxPopulateWrite) };
+    }
+
     /// Long runs are mapped, short ones copied.
     fn lay_runs(&mut self, runs: &[Run]) -> io::Result<()> {
         let mut short: Vec<&Run> = Vec::new();
         for run in runs {
             if run.memory.len() < MAPPED {
+                self.populate(&run.memory);
                 short.push(run);
                 continue;
             }

@@ -144,7 +144,7 @@ fn description(session: &SessionInfo) -> String {
 fn life(state: SessionLife) -> &'static str {
     match state {
         SessionLife::Live => "live",
-        SessionLife::Hibernated => "asleep",
+        SessionLife::Hibernated => "hibernated",
     }
 }
 

@@ -70,12 +70,12 @@ pub(super) fn hibernate(name: &str, waking: Waking) -> anyhow::Result<ExitCode> 
     let was_live = keeping.registry()?.session(name)?.state == SessionLife::Live;
     let document = || json!({ "session": name, "was_live": was_live });
     if !was_live {
-        return answer.give(document, || format!("{name}: asleep already"));
+        return answer.give(document, || format!("{name}: hibernated already"));
     }
     let (_, _, sandbox) = waking.sandbox()?;
     // Whoever had it awake has put it to sleep when it can be had, or is gone.
     awake(&sandbox, name, Session::wake_blocking)?;
-    answer.give(document, || format!("{name}: asleep"))
+    answer.give(document, || format!("{name}: hibernated"))
 }
 
 pub(super) fn wake(name: &str, waking: Waking) -> anyhow::Result<ExitCode> {

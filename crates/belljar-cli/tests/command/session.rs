@@ -242,7 +242,7 @@ mod faults {
         assert_eq!(home.run("s", "print(x)"), "2\n");
         assert_eq!(end(child.wait_with_output().unwrap()).status, 0);
         assert_eq!(home.json(&["hibernate", "s"])["was_live"], false);
-        assert!(home.session(&["hibernate", "s"]).contains("asleep already"));
+        assert!(home.session(&["hibernate", "s"]).contains("hibernated already"));
     }
 
     #[test]
