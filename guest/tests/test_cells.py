@@ -107,6 +107,17 @@ class Cells(SessionTest):
 
 
 class Boot(SessionTest):
+    def test_boot_again(self):
+        self.addCleanup(os.chdir, os.getcwd())
+        s = self.session(cwd="/tmp", seed="01" * 16)
+        s.run("import os, random, sys; random.seed(4); os.chdir('/'); state = random.getstate()")
+        s.handle(b'\x01{"argv":["new"],"env":{}}')
+        self.assertEqual(
+            s.run("state == random.getstate(), sys.argv, os.getcwd()")["value"]["text/plain"], "(True, ['new'], '/')"
+        )
+        s.handle(b'\x01{"seed":"' + b"02" * 16 + b'"}')
+        self.assertEqual(s.run("state == random.getstate()")["value"]["text/plain"], "False")
+
     def test_boot(self):
         self.addCleanup(os.chdir, os.getcwd())
         self.addCleanup(os.environ.pop, "BELLJAR_TEST", None)
