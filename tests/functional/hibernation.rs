@@ -293,6 +293,20 @@ fn async_sessions_sleep_too() {
     });
 }
 
+/// A cache with the interpreter, whose image isn't made yet.
+fn other_cache() -> TempDir {
+    let cache = tempfile::tempdir().unwrap();
+    let ours = belljar::default_cache_dir().unwrap();
+    let linked = std::process::Command::new("cp")
+        .arg("-al")
+        .args(["runtime", "code"].map(|kind| ours.join(kind)))
+        .arg(cache.path())
+        .status()
+        .unwrap();
+    assert!(linked.success());
+    cache
+}
+
 #[test]
 fn an_environment_outlives_the_cache() {
     let state = state();
@@ -300,14 +314,7 @@ fn an_environment_outlives_the_cache() {
     session.run_blocking("x = 41; import json").unwrap();
     drop(session);
     // A cache of its own has another image: the session brings its own.
-    let cache = tempfile::tempdir().unwrap();
-    let copied = std::process::Command::new("cp")
-        .arg("-a")
-        .arg(belljar::default_cache_dir().unwrap().join("runtime"))
-        .arg(cache.path())
-        .status()
-        .unwrap();
-    assert!(copied.success());
+    let cache = other_cache();
     let sandbox = keeping(state.path()).cache_dir(cache.path()).build_blocking().unwrap();
     let session = sandbox.open_blocking("s").unwrap();
     assert_eq!(text(&session, "import textwrap; x + 1"), "42");
@@ -405,4 +412,42 @@ fn wrong_bytes_are_found_before_anything_is_kept() {
     session.run_blocking("x = 2").unwrap();
     let error = session.hibernate_blocking().unwrap_err();
     assert!(matches!(error, Error::Store(StoreError::Damaged { .. })), "{error}");
+}
+
+#[test]
+fn a_session_travels_as_a_file() {
+    let (here, there) = (state(), state());
+    let data = tempfile::tempdir().unwrap();
+    let session = keeping(here.path())
+        .mount_writable(data.path(), "/out")
+        .build_blocking()
+        .unwrap()
+        .create_blocking(Some("s"))
+        .unwrap();
+    session.run_blocking("x = 41; open('f', 'w').write('kept'); out = open('/out/a', 'w')").unwrap();
+    session.checkpoint_blocking(Some("one")).unwrap();
+    session.run_blocking("x = 42").unwrap();
+    let file = here.path().join("s.belljar");
+    session.export_blocking(&file).unwrap();
+    drop(session);
+
+    // Another machine has another image.
+    let cache = other_cache();
+    let runtimes = belljar::Runtimes { cache_dir: Some(cache.path().to_owned()), ..Default::default() };
+    let registry = belljar::Registry::open(there.path()).unwrap();
+    let imported = registry.import(&file, Some("t"), &runtimes).unwrap();
+    assert_eq!(imported.dropped_mounts, ["/out"]);
+    let sandbox = keeping(there.path()).runtimes(runtimes).build_blocking().unwrap();
+    let session = sandbox.open_blocking("t").unwrap();
+    assert_eq!(text(&session, "import colorsys; (x, open('f').read())"), "(42, 'kept')");
+    // What was open in the mount is nowhere now.
+    assert_eq!(session.run_blocking("out.write('x'); out.flush()").unwrap().status, belljar::Status::Error);
+    session.rollback_blocking("one").unwrap();
+    assert_eq!(text(&session, "x"), "41");
+    assert_eq!(
+        session.history_blocking().unwrap().entries.iter().filter(|entry| entry.kind == "cell").count(),
+        5
+    );
+    session.hibernate_blocking().unwrap();
+    assert!(std::fs::read(data.path().join("a")).unwrap().is_empty());
 }

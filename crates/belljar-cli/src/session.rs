@@ -39,7 +39,9 @@ pub(crate) fn run(arguments: SessionCommands) -> anyhow::Result<ExitCode> {
         SessionCommand::Hibernate { name, waking } => state::hibernate(&name, waking),
         SessionCommand::Wake { name, waking } => state::wake(&name, waking),
         SessionCommand::Export { name, file, common } => parcel::export(&name, &file, common),
-        SessionCommand::Import { file, name, common } => parcel::import(&file, name.as_deref(), common),
+        SessionCommand::Import { file, name, runtime, common } => {
+            parcel::import(&file, name.as_deref(), runtime, common)
+        }
         SessionCommand::Close { names, common } => clearing::close(&names, common),
         SessionCommand::Prune(arguments) => clearing::prune(arguments),
         SessionCommand::Verify(common) => clearing::verify(common),

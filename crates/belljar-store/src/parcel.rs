@@ -24,11 +24,13 @@ enum Kind {
     /// In its cold form.
     Pack = 4,
     End = 5,
+    /// What the caller wants to travel along.
+    Attachment = 6,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Record, Self::History, Self::Point, Self::Pack, Self::End]
+        [Self::Record, Self::History, Self::Point, Self::Pack, Self::End, Self::Attachment]
             .into_iter()
             .find(|kind| *kind as u8 == byte)
     }

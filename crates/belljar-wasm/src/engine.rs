@@ -160,6 +160,26 @@ impl WasmEngine {
         pin::put_aside(&self.shared.runtime, &self.shared.prepared.entry, directory)
     }
 
+    /// Writes what another machine needs of an environment that [`WasmEngine::pin`] put aside.
+    pub fn pack_pinned(directory: &Path, output: impl io::Write) -> io::Result<()> {
+        pin::pack(directory, output)
+    }
+
+    /// Puts aside what [`WasmEngine::pack_pinned`] wrote, for an environment of this name. The runtime must be of
+    /// the version that it was made with.
+    pub fn unpack_pinned(
+        input: impl io::Read,
+        runtime: &Runtime,
+        environment: &str,
+        directory: &Path,
+    ) -> io::Result<()> {
+        pin::unpack(input, runtime, directory)?;
+        match pin::name(directory).map_err(io::Error::other)? == environment {
+            true => Ok(()),
+            false => Err(io::Error::other("it is not the environment that it says it is")),
+        }
+    }
+
     /// Whether the kernel tracks writes here.
     pub fn tracks_writes(&self) -> bool {
         self.shared.page_source == PageSource::Tracked

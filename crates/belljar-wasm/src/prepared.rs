@@ -90,6 +90,10 @@ pub(crate) fn open(entry: &Path, runtime: &Runtime) -> Result<Prepared, LoadErro
     if state.version != VERSION {
         return Err(damaged(format!("it is of version {}", state.version)));
     }
+    // One that was put aside may have come from another machine.
+    if !state.machine.files.is_sound() {
+        return Err(damaged("its files do not fit together".to_owned()));
+    }
     attach_library(&mut state.machine.files, runtime)?;
     let path = entry.join(MEMORY);
     let image = Image::open(&path, state.hot).map_err(|source| LoadError::File { path, source })?;
@@ -309,7 +313,7 @@ fn files(runtime: &Runtime) -> Result<Machine, LoadError> {
 }
 
 /// A hash over the contents of files.
-fn environment(paths: &[&Path]) -> Result<String, LoadError> {
+pub(crate) fn environment(paths: &[&Path]) -> Result<String, LoadError> {
     let mut hasher = blake3::Hasher::new();
     for path in paths {
         let failed = |source| LoadError::File { path: path.to_path_buf(), source };

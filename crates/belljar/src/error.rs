@@ -33,6 +33,9 @@ pub enum Error {
     /// What is kept of sessions couldn't be read or written. It says what is still alive.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A temporary file couldn't be written. Nothing changed.
+    #[error("cannot write a temporary file: {0}")]
+    Temporary(std::io::Error),
     /// No directory was given for sessions to be kept in, and none can be found.
     #[error("there is no directory to keep sessions in")]
     NoStateDirectory,
@@ -137,6 +140,7 @@ impl Error {
                 "a session can be woken only where its environment is: on the machine it was made on"
                     .to_owned(),
             ),
+            Self::Temporary(_) => Some("set TMPDIR to a directory with room".to_owned()),
             Self::Closed { .. } | Self::RecordedPolicy { .. } | Self::Abandoned => None,
         }
     }

@@ -1,14 +1,17 @@
 //! The sessions that are kept: looking at them, and clearing up, without any interpreter.
 
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use belljar_store::{Collected, Cooled, HistoryEntry, Parent, Prune, Pruned};
-use belljar_store::{Listed, SessionId, SessionRecord, Store, Tenant};
+use belljar_store::{Lease, Listed, SessionId, SessionRecord, Store, Tenant};
+use belljar_wasm::WasmEngine;
 use serde::Serialize;
 
 use crate::history::History;
-use crate::{Checkpoint, Error, Policy, default_state_dir};
+use crate::{Checkpoint, Error, Policy, Runtimes, default_state_dir};
 
 /// The sessions that are kept in a state directory.
 ///
@@ -140,22 +143,43 @@ impl Registry {
         Ok(History::new(history, cells))
     }
 
-    /// Writes a sleeping session into one file, with its checkpoints and its history; returns the file's size.
+    /// Writes a sleeping session into one file, with its checkpoints, its history and its environment's image;
+    /// returns the file's size.
     pub fn export(&self, name: &str, to: &Path) -> Result<u64, Error> {
-        Ok(self.lease(name)?.export(to, &mut |_, _| ())?)
+        export(&self.store, &self.lease(name)?, to)
     }
 
     /// Adds a session from a file. Nothing in the file is believed: it gets no mounts of the host, whatever it
     /// had where it comes from. They are returned.
-    pub fn import(&self, from: &Path, name: Option<&str>) -> Result<Imported, Error> {
+    ///
+    /// The interpreter must be of the version that the session was made with; `runtimes` says where it is.
+    pub fn import(&self, from: &Path, name: Option<&str>, runtimes: &Runtimes) -> Result<Imported, Error> {
         let id = name.map(SessionId::parse).transpose()?;
-        let mut lease = self.store.import(&self.tenant, from, id)?;
+        let (mut lease, environment) = self.store.import(&self.tenant, from, id)?;
+        if let Err(error) = self.pin(&lease.record().environment, environment, runtimes) {
+            // A session that can't be woken is no use to anybody.
+            lease.close()?;
+            return Err(error);
+        }
         let mut policy: Policy = serde_json::from_value(lease.record().policy.clone()).unwrap_or_default();
         let mounts = std::mem::take(&mut policy.mounts);
         let policy = serde_json::to_value(&policy).unwrap_or_default();
         lease.update(|settings| settings.policy = policy)?;
         let session = info(lease.record(), false);
         Ok(Imported { session, dropped_mounts: mounts.into_iter().map(|mount| mount.guest).collect() })
+    }
+
+    /// Puts the environment of an imported session aside, unless it is there.
+    fn pin(&self, name: &str, packed: Option<File>, runtimes: &Runtimes) -> Result<(), Error> {
+        if self.store.environment(name).is_some() {
+            return Ok(());
+        }
+        let missing = || Error::NoEnvironment { environment: name.to_owned() };
+        let packed = packed.ok_or_else(missing)?;
+        let runtime = runtimes.find()?.ok_or_else(missing)?;
+        let unpack = |directory: &Path| WasmEngine::unpack_pinned(&packed, &runtime, name, directory);
+        self.store.pin_environment(name, unpack)?;
+        Ok(())
     }
 
     /// Ends a session and forgets all that was kept of it, also if it is damaged.
@@ -194,10 +218,20 @@ impl Registry {
         Ok(self.store.usage(&self.tenant)?)
     }
 
-    fn lease(&self, name: &str) -> Result<belljar_store::Lease, Error> {
+    fn lease(&self, name: &str) -> Result<Lease, Error> {
         let id = SessionId::parse(name)?;
         Ok(self.store.acquire(&self.tenant, &id, self.wait, &|| false)?)
     }
+}
+
+/// Writes a session and what it needs into one file.
+pub(crate) fn export(store: &Store, lease: &Lease, to: &Path) -> Result<u64, Error> {
+    let environment = &lease.record().environment;
+    let missing = || Error::NoEnvironment { environment: environment.clone() };
+    let pinned = store.environment(environment).ok_or_else(missing)?;
+    let mut packed = tempfile::NamedTempFile::new().map_err(Error::Temporary)?;
+    WasmEngine::pack_pinned(&pinned, BufWriter::new(&mut packed)).map_err(Error::Temporary)?;
+    Ok(lease.export(to, Some(packed.path()), &mut |_, _| ())?)
 }
 
 /// A session that came from a file.

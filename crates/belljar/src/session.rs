@@ -18,6 +18,7 @@ pub(crate) use self::verification::Verification;
 use crate::cell::{CellLife, InterruptOnDrop};
 use crate::events::EventQueue;
 use crate::history::History;
+use crate::registry::export;
 use crate::sandbox::Shared;
 use crate::tool::ToolTable;
 use crate::{Checkpoint, Error, Outcome, Request, RunningCell, Which};
@@ -275,7 +276,7 @@ impl Session {
         slot.live()?;
         slot.commit()?;
         match &slot.live()?.lease {
-            Some(lease) => Ok(lease.export(to, &mut |_, _| ())?),
+            Some(lease) => export(&self.shared.keeping()?.store, lease, to),
             None => Err(Error::NotRegistered),
         }
     }

@@ -105,6 +105,8 @@ pub(super) enum SessionCommand {
         /// What to call it [default: as it was called]
         name: Option<String>,
         #[command(flatten)]
+        runtime: RuntimeArguments,
+        #[command(flatten)]
         common: Common,
     },
     /// End sessions and forget all that was kept of them: state, checkpoints, history

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::arguments::Common;
 use crate::console;
+use crate::runtimes::RuntimeArguments;
 use crate::size::Size;
 
 pub(super) fn export(name: &str, file: &Path, common: Common) -> anyhow::Result<ExitCode> {
@@ -16,9 +17,14 @@ pub(super) fn export(name: &str, file: &Path, common: Common) -> anyhow::Result<
     answer.give(document, || format!("{name}: {} in {}", Size(bytes), file.display()))
 }
 
-pub(super) fn import(file: &Path, name: Option<&str>, common: Common) -> anyhow::Result<ExitCode> {
+pub(super) fn import(
+    file: &Path,
+    name: Option<&str>,
+    runtime: RuntimeArguments,
+    common: Common,
+) -> anyhow::Result<ExitCode> {
     let (answer, keeping) = common.split()?;
-    let imported = keeping.registry()?.import(file, name)?;
+    let imported = keeping.registry()?.import(file, name, &runtime.runtimes()?)?;
     if !answer.json {
         for mount in &imported.dropped_mounts {
             console::note(format_args!("the mount at {mount} was not taken over; --mount gives it one"));

@@ -18,12 +18,18 @@ use crate::point::PointFile;
 impl Lease {
     /// Writes the session with its history and all its states into one file, and returns how long that is.
     ///
-    /// `progress` hears how many bytes of how many are done.
+    /// `attachment` travels along, and is given to whoever imports the file. `progress` hears how many bytes of how
+    /// many are done.
     ///
     /// # Errors
     ///
     /// If something is damaged or can't be written; there is no such file then, or the one that was there before.
-    pub fn export(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<u64> {
+    pub fn export(
+        &self,
+        to: &Path,
+        attachment: Option<&Path>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<u64> {
         let to = std::path::absolute(to).at("find", to)?;
         let parent = to.parent().unwrap_or(Path::new("/"));
         let draft = Draft::create(parent)?;
@@ -31,6 +37,9 @@ impl Lease {
         output.section(Kind::Record, no_name(), |payload| {
             payload.write_all(&self.record.encode()).at("write", draft.path())
         })?;
+        if let Some(path) = attachment {
+            output.copy(Kind::Attachment, no_name(), File::open(path).at("open", path)?, path)?;
+        }
         let history = self.path.join(history::FILE);
         match File::open(&history) {
             Ok(file) => output.copy(Kind::History, no_name(), file, &history)?,

@@ -27,13 +27,19 @@ const LONGEST_RECORD: u64 = 64 << 20;
 const MOST_POINTS: usize = 1 << 16;
 
 impl Store {
-    /// Makes a session from a file that [`Lease::export`] wrote, under its own name or another.
+    /// Makes a session from a file that [`Lease::export`] wrote, under its own name or another. What travelled along
+    /// is a file that has no name any more.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`], [`StoreError::Future`], [`StoreError::Exists`], or why it can't be written. Nothing of it
     /// is there then.
-    pub fn import(&self, tenant: &Tenant, from: &Path, id: Option<SessionId>) -> Result<Lease> {
+    pub fn import(
+        &self,
+        tenant: &Tenant,
+        from: &Path,
+        id: Option<SessionId>,
+    ) -> Result<(Lease, Option<File>)> {
         let directory = self.layout.establish_tenant(tenant)?;
         let held = directory.hold_garbage()?;
         let imported = self.import_held(&directory, from, id);
@@ -46,8 +52,14 @@ impl Store {
         imported
     }
 
-    fn import_held(&self, directory: &TenantDirectory, from: &Path, id: Option<SessionId>) -> Result<Lease> {
+    fn import_held(
+        &self,
+        directory: &TenantDirectory,
+        from: &Path,
+        id: Option<SessionId>,
+    ) -> Result<(Lease, Option<File>)> {
         let parcel = Parcel::read(from, directory)?;
+        let attachment = parcel.attachment;
         let mut record = parcel.record;
         record.tenant = directory.tenant.clone();
         record.id = id.unwrap_or(record.id);
@@ -83,7 +95,7 @@ impl Store {
             }
             Ok(())
         };
-        create(self, directory, record, Some(fill))
+        Ok((create(self, directory, record, Some(fill))?, attachment))
     }
 }
 
@@ -100,6 +112,7 @@ struct Parcel {
     record: SessionRecord,
     history: Option<Draft>,
     points: HashMap<Hash, ImportedPoint>,
+    attachment: Option<File>,
 }
 
 struct ImportedPoint {
@@ -113,7 +126,7 @@ impl Parcel {
         let damaged = |reason: &str| StoreError::damaged(from, reason);
         let mut input = Input::open(from)?;
         let packs_path = directory.packs();
-        let (mut record, mut history, mut points) = (None, None, HashMap::new());
+        let (mut record, mut history, mut points, mut attachment) = (None, None, HashMap::new(), None);
         loop {
             let section = input.head()?;
             match section.kind {
@@ -126,6 +139,12 @@ impl Parcel {
                     let draft = Draft::create(&packs_path)?;
                     input.payload(&section, &mut draft.file(), draft.path())?;
                     history = Some(draft);
+                }
+                Kind::Attachment if attachment.is_none() => {
+                    // Its name goes with the draft; the caller reads it from the beginning.
+                    let draft = Draft::create(&packs_path)?;
+                    input.payload(&section, &mut draft.file(), draft.path())?;
+                    attachment = Some(File::open(draft.path()).at("open", draft.path())?);
                 }
                 Kind::Point if points.len() < MOST_POINTS => {
                     let draft = Draft::create(&packs_path)?;
@@ -150,7 +169,7 @@ impl Parcel {
                 Kind::End => {
                     input.end(&section)?;
                     let record = record.ok_or_else(|| damaged("it has no record"))?;
-                    return Ok(Self { record, history, points });
+                    return Ok(Self { record, history, points, attachment });
                 }
                 _ => return Err(damaged("it has a section too many, or one that is too long")),
             }

@@ -118,13 +118,13 @@ fn creating_importing_and_cooling_on_a_full_disk() {
     let mut live = live((0..200).map(|number| (number, 2 * number + 1)));
     live.commit(&mut lease).unwrap();
     let parcel = tempfile::NamedTempFile::new().unwrap();
-    lease.export(parcel.path(), &mut |_, _| ()).unwrap();
+    lease.export(parcel.path(), None, &mut |_, _| ()).unwrap();
     disk.leave(100_000);
     let tenant = Tenant::local();
     let full = |error: StoreError| assert!(matches!(error, StoreError::Full { .. }), "{error}");
     full(store.import(&tenant, parcel.path(), Some(id("b"))).map(drop).map_or_else(|e| e, |()| panic!()));
     full(store.cool(&tenant, std::time::Duration::ZERO).unwrap_err());
-    full(lease.export(&disk.path().join("parcel"), &mut |_, _| ()).unwrap_err());
+    full(lease.export(&disk.path().join("parcel"), None, &mut |_, _| ()).unwrap_err());
     assert!(!disk.path().join("parcel").exists());
     disk.leave(0);
     full(store.create(&tenant, Default::default()).unwrap_err());

@@ -212,9 +212,9 @@ impl World {
                 let name = self.name();
                 let file = self.scratch.directory.path().join(&name);
                 let session = self.session(which);
-                session.lease.export(&file, &mut |_, _| ()).unwrap();
+                session.lease.export(&file, None, &mut |_, _| ()).unwrap();
                 let (head, checkpoints) = (session.head.clone(), session.checkpoints.clone());
-                let lease = self.scratch.store.import(&Tenant::local(), &file, Some(id(&name))).unwrap();
+                let (lease, _) = self.scratch.store.import(&Tenant::local(), &file, Some(id(&name))).unwrap();
                 self.sessions.push(Session { lease, live: Live::default(), head, checkpoints });
             }
             Step::Close(which) => {

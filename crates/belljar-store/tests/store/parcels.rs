@@ -18,7 +18,9 @@ fn exported() -> (Scratch, std::path::PathBuf, Contents, Contents) {
     lease.append_history(&HistoryEntry { number: 1, code: "x".into(), ..Default::default() }).unwrap();
     let file = scratch.directory.path().join("a.belljar");
     let mut reports = Vec::new();
-    let length = lease.export(&file, &mut |done, total| reports.push((done, total))).unwrap();
+    let along = file.with_extension("along");
+    fs::write(&along, "what goes along").unwrap();
+    let length = lease.export(&file, Some(&along), &mut |done, total| reports.push((done, total))).unwrap();
     assert_eq!(length, fs::metadata(&file).unwrap().len());
     assert!(reports.len() > 1 && reports.last().is_some_and(|(done, total)| done == total));
     (scratch, file, first, live.contents)
@@ -29,14 +31,15 @@ fn out_and_in_again() {
     let (_old, file, first, last) = exported();
     let scratch = Scratch::new();
     let tenant = Tenant::parse("other").unwrap();
-    let lease = scratch.store.import(&tenant, &file, None).unwrap();
+    let (lease, attachment) = scratch.store.import(&tenant, &file, None).unwrap();
     assert_eq!((lease.id().as_str(), lease.tenant()), ("a", &tenant));
+    assert_eq!(std::io::read_to_string(attachment.unwrap()).unwrap(), "what goes along");
     assert_head(&lease, &last);
     assert_loaded(&lease.load_checkpoint(1).unwrap(), &first);
     assert_eq!(scratch.store.history(&tenant, &id("a")).unwrap().entries[0].code, "x");
     assert!(matches!(scratch.store.import(&tenant, &file, None), Err(StoreError::Exists { .. })));
     assert_head(&lease, &last);
-    let twin = scratch.store.import(&tenant, &file, Some(id("twin"))).unwrap();
+    let (twin, _) = scratch.store.import(&tenant, &file, Some(id("twin"))).unwrap();
     lease.close().unwrap();
     scratch.store.collect().unwrap();
     assert_head(&twin, &last);
