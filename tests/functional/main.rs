@@ -16,6 +16,7 @@ mod mounts;
 mod outcome_json;
 mod output;
 mod policy;
+mod rewinding;
 mod rollback;
 mod standard_library;
 mod surroundings;
