@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 sys.dont_write_bytecode = True  # Not into the source tree.
@@ -59,7 +60,7 @@ def main() -> int:
             if arguments.command == "install":
                 install(arguments.cache, PEERS, arguments.python)
             else:
-                report = measure(arguments.cache, arguments.only, arguments.quick)
+                report = measure(arguments.cache, arguments.only, arguments.measure, arguments.quick)
                 print(json.dumps(report, indent=None if arguments.json else 2))
     except InstallError as error:
         say(f"peers.py: {error}")
@@ -75,27 +76,35 @@ def parse(argv: list[str]) -> argparse.Namespace:
     command = commands.add_parser("install", parents=[cache], help="make the peers' environments")
     command.add_argument("--python", metavar="PATH", help=f"the host Python (3.12 to 3.14), or '{FETCH}' for Debian's")
     command = commands.add_parser("run", parents=[cache], help="measure the peers and the native baseline")
-    command.add_argument("--only", type=names, default=PEERS, metavar="NAME,…", help=f"of {','.join(PEERS)}")
+    command.add_argument("--only", type=of(PEERS), default=PEERS, metavar="NAME,…", help=f"of {','.join(PEERS)}")
+    command.add_argument(
+        "--measure", type=of(MEASUREMENTS), default=MEASUREMENTS, metavar="NAME,…", help=f"of {','.join(MEASUREMENTS)}"
+    )
     command.add_argument("--quick", action="store_true", help="few samples: to see that it works")
     command.add_argument("--json", action="store_true", help="one line, not indented")
     return parser.parse_args(argv)
 
 
-def names(text: str) -> list[str]:
-    chosen = [name for name in text.split(",") if name]
-    for name in chosen:
-        if name not in PEERS:
-            raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(PEERS)}")
-    return chosen
+def of(known: list[str]) -> Callable[[str], list[str]]:
+    """What reads names of `known`, with commas between them."""
+
+    def names(text: str) -> list[str]:
+        chosen = [name for name in text.split(",") if name]
+        for name in chosen:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(known)}")
+        return chosen
+
+    return names
 
 
-def measure(cache: Path, peers: list[str], quick: bool) -> dict:
+def measure(cache: Path, peers: list[str], measurements: list[str], quick: bool) -> dict:
     """The whole report. A measurement that fails becomes `{"error": …}`; the others go on."""
     if missing := [peer for peer in peers if not installed(cache, peer)]:
         raise InstallError(f"not installed: {', '.join(missing)}. Run `{sys.argv[0]} install` first.")
     programs = {path.stem: path.read_text() for path in sorted(PROGRAMS.glob("*.py"))}
     with tempfile.TemporaryDirectory(prefix="belljar-peers-") as scratch:
-        bench = Bench(Path(scratch), quick, programs)
+        bench = Bench(Path(scratch), quick, programs, measurements)
         report = {"schema": 1, "quick": quick, "machine": machine(), "baseline": bench.baseline(), "peers": {}}
         for peer in peers:
             report["peers"][peer] = bench.peer(peer, interpreter(cache, peer), report["baseline"])
@@ -106,7 +115,8 @@ def measure(cache: Path, peers: list[str], quick: bool) -> dict:
 class Bench:
     """Starts the workers, each in an empty directory that is gone afterwards."""
 
-    def __init__(self, scratch: Path, quick: bool, programs: dict[str, str]) -> None:
+    def __init__(self, scratch: Path, quick: bool, programs: dict[str, str], measurements: list[str]) -> None:
+        self.measurements = measurements
         self.scratch = scratch
         self.quick = quick
         self.programs = programs
@@ -117,11 +127,13 @@ class Bench:
             python = Path(sys.executable)
         say(f"native: {python}")
         parameters = self.parameters(slow=False)
-        return {
+        result = {
             "python": describe_python(python),
             "process_ms": self.process([python, "-c", "print(1)"], parameters["process"]),
-            "cpu_ms": self.worker(python, "native", "cpu", parameters),
         }
+        if "cpu" in self.measurements:
+            result["cpu_ms"] = self.worker(python, "native", "cpu", parameters)
+        return result
 
     def peer(self, name: str, python: Path, baseline: dict) -> dict:
         about = self.worker(python, name, "describe", {})
@@ -132,7 +144,7 @@ class Bench:
         result["host_python"]["process_ms"] = self.process(
             [python, "-c", "print(1)"], self.parameters(False)["process"]
         )
-        for measurement in MEASUREMENTS:
+        for measurement in self.measurements:
             key = UNITS.get(measurement, measurement)
             if measurement in about["lacks"]:
                 result[key] = {"lacks": about["lacks"][measurement]}
@@ -142,7 +154,8 @@ class Bench:
                 result[key] = self.process([python, "-c", about["first_result"]], parameters["process"])
             else:
                 result[key] = self.worker(python, name, measurement, parameters)
-        compare(result["cpu_ms"], baseline["cpu_ms"])
+        if "cpu" in self.measurements:
+            compare(result["cpu_ms"], baseline["cpu_ms"])
         return result
 
     def parameters(self, slow: bool) -> dict:

@@ -17,7 +17,9 @@ from types import ModuleType
 from sampling import cpu_clock, cpu_times, pss_megabytes, summary, wall_times
 
 IMPORTS = "import json, re, datetime, collections, csv, sqlite3"
+# `belljar bench` holds the same.
 ONE_MEGABYTE = "data = '0123456789abcdef' * 65536"
+STRUCTURED = "data = [{'number': n, 'text': f'item {n}'} for n in range(6000)]"
 
 
 def fresh(peer: ModuleType, parameters: dict) -> dict:
@@ -147,23 +149,44 @@ def rate(actions: list[Callable[[], object]], seconds: float) -> float:
 
 
 def snapshot(peer: ModuleType, parameters: dict) -> dict:
-    """A session that holds 1 MB: to bytes; and from bytes in a new session up to the answer of a cell that reads it."""
+    """A session that holds 1 MB as one string; and beside it one that holds about as much in many small objects."""
     peer.prepare()
+    count = parameters["snapshot"]
+    return snapshot_of(peer, ONE_MEGABYTE, 1 << 20, count) | {
+        "structured": snapshot_of(peer, STRUCTURED, 6000, count)
+    }
+
+
+def snapshot_of(peer: ModuleType, code: str, length: int, count: int) -> dict:
+    """To bytes; and from bytes up to the answer of a cell that reads it: in a session that is there already (the same
+    one, if the peer can load into it: `reload_ms`), or in a new one, made and dropped meanwhile (`restore_ms`)."""
     session = peer.Session()
-    session.run(ONE_MEGABYTE)
+    session.run(code)
     state = session.dump()
+
+    def reload(other: object) -> None:
+        other.load(state)
+        if other.value("len(data)") != length:
+            raise RuntimeError("the restored session lost its data")
 
     def restore() -> None:
         other = peer.Session()
-        other.load(state)
-        if other.value("len(data)") != 1 << 20:
-            raise RuntimeError("the restored session lost its data")
+        reload(other)
         other.close()
 
+    if peer.LOADS_INTO_USED_SESSIONS:
+        reloads = wall_times(lambda: reload(session), count, warmup=1)
+    else:
+        reloads = []
+        for _ in range(count):
+            other = peer.Session()
+            reloads += wall_times(lambda: reload(other), 1)
+            other.close()
     return {
         "bytes": len(state),
-        "snapshot_ms": summary(wall_times(session.dump, parameters["snapshot"]), 1e3),
-        "restore_ms": summary(wall_times(restore, parameters["snapshot"]), 1e3),
+        "snapshot_ms": summary(wall_times(session.dump, count), 1e3),
+        "reload_ms": summary(reloads, 1e3),
+        "restore_ms": summary(wall_times(restore, count), 1e3),
     }
 
 

@@ -410,8 +410,13 @@ fn wrong_bytes_are_found_before_anything_is_kept() {
     let file = std::fs::File::options().write(true).open(&pack).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, b"flip", 9 << 20).unwrap();
     session.run_blocking("x = 2").unwrap();
-    let error = session.hibernate_blocking().unwrap_err();
-    assert!(matches!(error, Error::Store(StoreError::Damaged { .. })), "{error}");
+    // What is wrong once stays wrong.
+    for _ in 0..3 {
+        let error = session.hibernate_blocking().unwrap_err();
+        assert!(matches!(error, Error::Store(StoreError::Damaged { .. })), "{error}");
+    }
+    assert!(session.checkpoint_blocking(None).is_err());
+    assert!(session.fork_blocking(1).is_err());
 }
 
 #[test]

@@ -121,7 +121,8 @@ impl Life {
 
     fn fork(&self) -> Self {
         let session = self.session.fork_blocking(1).unwrap().remove(0);
-        Self { session, now: self.now.clone(), before: self.before.clone(), points: Vec::new() }
+        // What the parent did is the parent's to take back.
+        Self { session, now: self.now.clone(), before: Vec::new(), points: Vec::new() }
     }
 }
 

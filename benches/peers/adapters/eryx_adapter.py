@@ -11,6 +11,7 @@ LACKS: dict[str, str] = {}
 # A cell may make 1,000 calls at most.
 TOOL_CALLS_PER_CELL = 200
 TOOL_CELL = "for _ in range({count}): await ping(n=_)"
+LOADS_INTO_USED_SESSIONS = True
 
 
 def prepare(live: int = 2) -> None:

@@ -14,6 +14,7 @@ with Monty() as pool, pool.checkout() as session:
 LACKS = {"fresh_warmed": "`fresh` takes workers from a warm pool already"}
 TOOL_CALLS_PER_CELL = 200
 TOOL_CELL = "for i in range({count}): ping(i)"
+LOADS_INTO_USED_SESSIONS = False
 
 _pool: Monty | None = None
 

@@ -2,22 +2,41 @@
 //!
 //! One run measures Belljar, plain Python beside it where it is the baseline, and other sandboxes if
 //! `--peers` names the script that runs them. Machines are noisy: look at medians and ratios.
+//!
+//! | module | its noun |
+//! |---|---|
+//! | `measure` | what one session without a name costs: `basics` |
+//! | `sessions` | what keeping, forking and rewinding sessions costs: all other names |
+//! | `scene` | what is common to them: sandboxes, a directory that is gone afterwards |
+//! | `peers` | other sandboxes |
+//! | `sample`, `row`, `report` | many measurements of one thing; one number; all of them |
 
 mod measure;
 mod peers;
 mod report;
+mod row;
 mod sample;
+mod scene;
+mod sessions;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
-use clap::Args;
+use anyhow::Context;
+use clap::{Args, ValueEnum};
 
+use self::peers::Peers;
+use self::scene::Scene;
 use crate::console;
 use crate::runtimes::RuntimeArguments;
 
 #[derive(Args, Debug)]
 pub(crate) struct BenchArguments {
+    /// What to measure; by default everything but `crowd`, which takes minutes
+    #[arg(value_name = "NAME")]
+    names: Vec<Name>,
+
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -34,19 +53,66 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "peers")]
     peers_from: Option<PathBuf>,
 
+    /// Keep the sessions of this run in a new directory below this one; by default on the disk of the user's data
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+
+    /// Wake this session, and print how long it took: what a new process does for `checkpoint`
+    #[arg(long, hide = true, value_name = "NAME", requires = "scratch")]
+    wake: Option<String>,
+
     #[command(flatten)]
     runtimes: RuntimeArguments,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Name {
+    /// New sessions, cells, tools, memory, speed, deadlines
+    Basics,
+    /// `belljar run --session` as a process
+    Process,
+    /// Children of a session that holds 64 MB
+    Fork,
+    /// Checkpoints, sleeping and waking
+    Checkpoint,
+    /// Keeping 1 MB and going back to it, as the peers do
+    Snapshot,
+    /// What it costs that cells can be taken back
+    Cells,
+    /// The same where the kernel helps less
+    Fallbacks,
+    /// Taking cells back, and going back to checkpoints
+    Undo,
+    /// 200 sessions awake and 2,000 asleep
+    Crowd,
+}
+
 pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
     let runtimes = arguments.runtimes.runtimes()?;
-    let ours = measure::all(&runtimes, arguments.quick)?;
-    let peers = match (&arguments.peers, &arguments.peers_from) {
-        (Some(script), _) => Some(peers::run(script, arguments.quick)?),
-        (None, Some(file)) => Some(peers::read(file)?),
-        (None, None) => None,
+    if let (Some(name), Some(directory)) = (&arguments.wake, &arguments.scratch) {
+        return sessions::wake_once(runtimes, directory, name);
+    }
+    let names: Vec<Name> = match arguments.names.as_slice() {
+        [] => Name::value_variants().iter().copied().filter(|name| *name != Name::Crowd).collect(),
+        names => names.to_vec(),
     };
-    let report = report::Report::new(ours, peers);
+    let basics = names.contains(&Name::Basics);
+    let ours = basics.then(|| measure::all(&runtimes, arguments.quick)).transpose()?;
+    let peers = match (&arguments.peers, &arguments.peers_from) {
+        (Some(script), _) => Peers::run(script, arguments.quick, basics)?,
+        (None, Some(file)) => Peers::read(file)?,
+        (None, None) => Peers::default(),
+    };
+    let scene = Scene::new(runtimes, arguments.quick, arguments.scratch.as_deref())?;
+    let mut rows = Vec::new();
+    for name in names.into_iter().filter(|name| *name != Name::Basics) {
+        let started = Instant::now();
+        rows.extend(sessions::measure(name, &scene, &peers).with_context(|| format!("measuring {name:?}"))?);
+        console::note(format_args!("{name:?} took {:.0} s", started.elapsed().as_secs_f64()));
+    }
+    let state = (!rows.is_empty()).then(|| scene.describe());
+    drop(scene);
+    let report = report::Report::new(ours, rows, state, peers);
     if arguments.json {
         console::print_line(&serde_json::to_string_pretty(&report)?);
     } else {

@@ -22,7 +22,8 @@ pub trait Engine: Send + Sync {
     /// Reads what was kept of a guest. Nothing of it is believed; what makes no sense is refused.
     fn restore(&self, saved: SavedGuest) -> Result<Arc<dyn Snapshot>, EngineError>;
 
-    /// A guest that goes on where the snapshot was made. Blocks.
+    /// A guest that goes on where the snapshot was made. Blocks. A child's interpreter may be made later, when it
+    /// is first used.
     fn resume(
         &self,
         snapshot: &dyn Snapshot,

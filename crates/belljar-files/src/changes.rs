@@ -31,6 +31,7 @@ enum Change {
 /// Collects [`Changes`] as operations pass.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ChangeLog {
+    #[serde(deserialize_with = "crate::cautious::map")]
     paths: OrdMap<Arc<str>, Change>,
     bytes: usize,
     truncated: bool,

@@ -26,8 +26,15 @@ pub struct DirectoryStream(Names);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Names {
-    Shared { entries: OrdMap<Arc<str>, Entry>, after: Option<Arc<str>> },
-    Held { entries: Arc<[DirectoryEntry]>, next: usize },
+    Shared {
+        #[serde(deserialize_with = "crate::cautious::map")]
+        entries: OrdMap<Arc<str>, Entry>,
+        after: Option<Arc<str>>,
+    },
+    Held {
+        entries: Arc<[DirectoryEntry]>,
+        next: usize,
+    },
 }
 
 impl DirectoryStream {

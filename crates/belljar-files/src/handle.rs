@@ -75,6 +75,7 @@ impl Descriptor {
 /// The open files. Numbers rise, so that a stale handle is refused rather than mistaken for another.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HandleTable {
+    #[serde(deserialize_with = "crate::cautious::map")]
     open: OrdMap<u32, OpenFile>,
     next: u32,
     limit: u32,

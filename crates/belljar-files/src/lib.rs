@@ -34,6 +34,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cautious;
 mod changes;
 mod directory_stream;
 mod errno;

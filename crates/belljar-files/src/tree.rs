@@ -24,6 +24,7 @@ use crate::{Errno, FileType, Result, Timestamp, Usage};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Tree {
+    #[serde(deserialize_with = "crate::cautious::map")]
     inodes: OrdMap<InodeId, Arc<Inode>>,
     next: u64,
 }

@@ -1,5 +1,7 @@
 //! Reading and writing guest memory on its terms, without trusting it.
 
+use std::sync::Arc;
+
 use wasmtime::{AsContextMut, Caller};
 
 use crate::host::{Exports, HostState};
@@ -12,7 +14,7 @@ const MAX_LIST: usize = 256 << 20;
 pub(crate) type Call<'a> = Caller<'a, HostState>;
 
 /// The guest's exports; they are there whenever guest code runs.
-pub(crate) fn exports(call: &Call<'_>) -> wasmtime::Result<Exports> {
+pub(crate) fn exports(call: &Call<'_>) -> wasmtime::Result<Arc<Exports>> {
     call.data().exports.clone().ok_or_else(|| Stop::violation("a call before the guest was ready"))
 }
 
@@ -68,8 +70,8 @@ pub(crate) fn allocate(
     }
     let exports = exports(call)?;
     let realloc = match allocator {
-        Allocator::Wasi => exports.wasi_realloc,
-        Allocator::Kernel => exports.realloc,
+        Allocator::Wasi => &exports.wasi_realloc,
+        Allocator::Kernel => &exports.realloc,
     };
     realloc.call(call.as_context_mut(), (0, 0, align, size as u32))
 }
@@ -78,8 +80,8 @@ pub(crate) fn allocate(
 /// memory that it never frees.
 pub(crate) fn free(call: &mut Call<'_>, pointer: u32, length: u32) -> wasmtime::Result<()> {
     if length > 0 {
-        let free = exports(call)?.free;
-        free.call(call.as_context_mut(), pointer)?;
+        let exports = exports(call)?;
+        exports.free.call(call.as_context_mut(), pointer)?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use belljar_engine::{
 use belljar_files::{Access, Dir, FileSystem, MountError, Quota};
 use belljar_runtime::{Cache, Progress, Quiet, Runtime};
 
+use crate::child::Child;
 use crate::clock::ClockState;
 use crate::code;
 use crate::config::{self, Metering};
@@ -17,7 +18,7 @@ use crate::control::Control;
 use crate::entropy::EntropyState;
 use crate::error::LoadError;
 use crate::ground::Ground;
-use crate::guest::WasmGuest;
+use crate::guest::{Resumption, WasmGuest};
 use crate::host::Machine;
 use crate::instance::{Instance, Program};
 use crate::memory::WASM_PAGE;
@@ -220,7 +221,12 @@ impl Engine for WasmEngine {
         descent: Descent,
     ) -> Result<Box<dyn Guest>, EngineError> {
         let snapshot = WasmSnapshot::of(snapshot, self.shared.environment())?;
-        Ok(Box::new(WasmGuest::resume(&self.shared, &spec, snapshot, descent)?))
+        let from = Resumption::new(&self.shared, &spec, snapshot, descent)?;
+        Ok(match descent {
+            Descent::Same => Box::new(WasmGuest::resume(&self.shared, &spec, &Arc::default(), from)?),
+            // Of many children some may never be used.
+            Descent::Child(_) => Box::new(Child::new(&self.shared, &spec, from)),
+        })
     }
 
     fn warm(&self, spec: &Arc<GuestSpec>, count: usize) {

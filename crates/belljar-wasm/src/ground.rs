@@ -19,7 +19,11 @@ use crate::memory::{Image, WASM_PAGE};
 use crate::pages::HOST_PAGE;
 
 /// Runs from this length on are mapped; shorter ones are copied, for a mapping costs more than they do.
-pub(crate) const MAPPED: usize = 64 << 10;
+const MAPPED: usize = 64 << 10;
+/// No more are mapped than this, the longest first: a process has some 65,000 mappings for all.
+const MOST_MAPPED: usize = 256;
+/// A ground refers to no more files than about this: each takes a descriptor.
+const MOST_FILES: usize = 12;
 
 /// All that 32 bits can address.
 const MOST_MEMORY: u64 = 4 << 30;
@@ -34,6 +38,8 @@ pub(crate) struct Ground {
     runs: Vec<Run>,
     /// Size of the memory.
     length: usize,
+    /// Runs from this length on are mapped.
+    mapped: usize,
     /// What a keeper calls this very memory.
     stored: OnceLock<Tag>,
     /// An earlier one that a keeper has.
@@ -46,6 +52,8 @@ pub(crate) struct Run {
     pub(crate) memory: Range<usize>,
     pub(crate) file: Arc<File>,
     pub(crate) offset: u64,
+    /// Bytes of memory that the file takes; none if it is on a disk.
+    resident: u64,
 }
 
 impl Run {
@@ -57,7 +65,13 @@ impl Run {
             memory,
             file: Arc::clone(&self.file),
             offset: self.offset + skipped as u64,
+            resident: self.resident,
         })
+    }
+
+    /// Whether both have what `other` has from the same place of the same file.
+    pub(crate) fn has_same_bytes(&self, other: &Self) -> bool {
+        self.within(&other.memory).is_some_and(|part| part.is_same(other))
     }
 
     fn is_same(&self, other: &Self) -> bool {
@@ -69,7 +83,7 @@ impl Ground {
     /// The image alone.
     pub(crate) fn bare(image: Arc<Image>) -> Self {
         let length = image.length();
-        Self { image, runs: Vec::new(), length, stored: OnceLock::new(), known: None }
+        Self::new(image, Vec::new(), length, None)
     }
 
     /// What a keeper gave back. Nothing of it is believed.
@@ -100,15 +114,38 @@ impl Ground {
             if offset.checked_add(size).is_none_or(|end| end > there) {
                 return Err("a file with its pages is too short".to_owned());
             }
-            checked.push(Run { memory: start as usize..end as usize, file, offset });
+            checked.push(Run { memory: start as usize..end as usize, file, offset, resident: 0 });
         }
-        Ok(Self {
-            image: Arc::clone(image),
-            runs: checked,
-            length: length as usize,
-            stored: OnceLock::new(),
-            known,
-        })
+        Ok(Self::new(Arc::clone(image), checked, length as usize, known))
+    }
+
+    fn new(image: Arc<Image>, runs: Vec<Run>, length: usize, known: Option<Known>) -> Self {
+        let mut long: Vec<usize> =
+            runs.iter().map(|run| run.memory.len()).filter(|long| *long >= MAPPED).collect();
+        long.sort_unstable_by(|one, other| other.cmp(one));
+        let mapped = long.get(MOST_MAPPED).map_or(MAPPED, |first_copied| first_copied + 1);
+        Self { image, runs, length, mapped, stored: OnceLock::new(), known }
+    }
+
+    /// Whether a run of this ground is mapped into memories; else it is copied.
+    pub(crate) fn is_mapped(&self, run: &Run) -> bool {
+        run.memory.len() >= self.mapped
+    }
+
+    /// Bytes of memory that its files take, by file.
+    pub(crate) fn resident(&self) -> HashMap<*const File, u64> {
+        self.runs.iter().map(|run| (Arc::as_ptr(&run.file), run.resident)).collect()
+    }
+
+    /// Its share of the memory that its files take, if others stand on them too.
+    pub(crate) fn resident_share(&self) -> u64 {
+        let mut uses: HashMap<*const File, (u64, u64, u64)> = HashMap::new();
+        for run in self.runs.iter().filter(|run| run.resident > 0) {
+            let holders = Arc::strong_count(&run.file) as u64;
+            let (runs, bytes, all) = uses.entry(Arc::as_ptr(&run.file)).or_default();
+            (*runs, *bytes, *all) = (*runs + 1, *bytes + run.memory.len() as u64, holders);
+        }
+        uses.values().map(|(runs, bytes, holders)| bytes / (holders / runs).max(1)).sum()
     }
 
     /// For a keeper.
@@ -166,7 +203,16 @@ impl Ground {
 
     /// This ground, with what `memory` has in `ranges` over it. The bytes are copied out of the memory.
     pub(crate) fn with_pages(&self, memory: &[u8], ranges: &[Range<usize>]) -> io::Result<Self> {
-        let fresh = if ranges.is_empty() { Vec::new() } else { freeze(memory, ranges)? };
+        let placeholders = ranges.iter().map(|range| Run {
+            memory: range.clone(),
+            file: self.image.shared_file(),
+            offset: range.start as u64,
+            resident: 0,
+        });
+        let old = overlay(&self.runs, placeholders.collect());
+        let moved = self.worn_out(&old);
+        let fresh = merged(ranges, &moved);
+        let fresh = if fresh.is_empty() { Vec::new() } else { freeze(memory, &fresh)? };
         let known = match self.stored.get() {
             Some(tag) => Some(Known { tag: Arc::clone(tag), changed: BTreeSet::new() }),
             None => self.known.clone(),
@@ -178,13 +224,27 @@ impl Ground {
             }
             known
         });
-        Ok(Self {
-            image: Arc::clone(&self.image),
-            runs: overlay(&self.runs, fresh),
-            length: memory.len(),
-            stored: OnceLock::new(),
-            known,
-        })
+        Ok(Self::new(Arc::clone(&self.image), overlay(&self.runs, fresh), memory.len(), known))
+    }
+
+    /// What is left of files in memory that are hardly used any more, or are too many: it is written anew, so
+    /// that they go.
+    fn worn_out(&self, left: &[Run]) -> Vec<Range<usize>> {
+        let mut used: HashMap<*const File, (u64, u64)> = HashMap::new();
+        for run in left.iter().filter(|run| run.resident > 0) {
+            used.entry(Arc::as_ptr(&run.file)).or_insert((0, run.resident)).0 += run.memory.len() as u64;
+        }
+        let mut keep: Vec<(u64, *const File)> = used
+            .into_iter()
+            .filter(|(_, (used, all))| used * 2 >= *all)
+            .map(|(file, (used, _))| (used, file))
+            .collect();
+        // The largest stay.
+        keep.sort_unstable_by_key(|(used, _)| std::cmp::Reverse(*used));
+        keep.truncate(MOST_FILES);
+        let goes =
+            |run: &&Run| run.resident > 0 && !keep.iter().any(|(_, file)| *file == Arc::as_ptr(&run.file));
+        left.iter().filter(goes).map(|run| run.memory.clone()).collect()
     }
 
     /// This ground, for a memory of another size.
@@ -196,7 +256,7 @@ impl Ground {
             known.changed.extend((length / extent) as u32..self.length.div_ceil(extent) as u32);
             known
         });
-        Self { image: Arc::clone(&self.image), runs, length, stored: OnceLock::new(), known }
+        Self::new(Arc::clone(&self.image), runs, length, known)
     }
 
     /// Addresses of pages that may differ between two grounds over the same image.
@@ -210,6 +270,20 @@ impl Ground {
         let theirs = other.runs.iter().filter(|run| !same(run, self)).flat_map(pages);
         ours.chain(theirs).collect()
     }
+}
+
+/// Two lists of ranges that are apart from each other, as one.
+fn merged(one: &[Range<usize>], other: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut all: Vec<Range<usize>> = one.iter().chain(other).cloned().collect();
+    all.sort_unstable_by_key(|range| range.start);
+    all.dedup_by(|next, range| {
+        let joins = next.start == range.end;
+        if joins {
+            range.end = next.end;
+        }
+        joins
+    });
+    all
 }
 
 /// Runs of `upper` over those of `lower`.
@@ -246,8 +320,11 @@ fn freeze(memory: &[u8], ranges: &[Range<usize>]) -> io::Result<Vec<Run>> {
     let mut runs = Vec::with_capacity(ranges.len());
     let mut offset = 0;
     for range in ranges {
-        runs.push(Run { memory: range.clone(), file: Arc::clone(&file), offset });
+        runs.push(Run { memory: range.clone(), file: Arc::clone(&file), offset, resident: 0 });
         offset += range.len() as u64;
+    }
+    for run in &mut runs {
+        run.resident = offset;
     }
     file.set_len(offset)?;
     for batch in runs.chunks(BATCH) {
@@ -277,7 +354,7 @@ mod tests {
     use super::*;
 
     fn run(file: &Arc<File>, memory: Range<usize>, offset: u64) -> Run {
-        Run { memory, file: Arc::clone(file), offset }
+        Run { memory, file: Arc::clone(file), offset, resident: 0 }
     }
 
     fn shape(runs: &[Run], first: &Arc<File>) -> Vec<(usize, usize, u64, bool)> {

@@ -15,6 +15,7 @@ use belljar_files::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use wasmtime::Trap;
 
+pub(crate) use self::past::Resumption;
 use self::past::{Before, Pending};
 use crate::control::{Cause, Control};
 use crate::engine::Shared;
@@ -41,7 +42,8 @@ pub(crate) struct WasmGuest {
     spec: Arc<GuestSpec>,
     control: Arc<Control>,
     instance: Mortal,
-    seed: [u8; 16],
+    /// Where its randomness began, if it was booted here.
+    seed: Option<[u8; 16]>,
     /// What its memory is a view of.
     ground: Arc<Ground>,
     /// What the next cell is taken back to.
@@ -80,14 +82,14 @@ impl WasmGuest {
             spec: Arc::clone(spec),
             control,
             instance: Mortal::new(instance),
-            seed,
+            seed: Some(seed),
             ground: Arc::clone(shared.bare_ground()),
             before: Before::Fresh,
             pending: Pending::Nothing,
             attach: None,
             undo: UndoLog::default(),
         };
-        guest.send_boot()?;
+        guest.send_boot(&seed)?;
         Ok(guest)
     }
 
@@ -102,8 +104,8 @@ impl WasmGuest {
         self.instance.bury_in(graveyard);
     }
 
-    fn send_boot(&mut self) -> Result<(), EngineError> {
-        let frame = frame::boot(&self.spec, &self.seed, self.spec.limits.output);
+    fn send_boot(&mut self, seed: &[u8; 16]) -> Result<(), EngineError> {
+        let frame = frame::boot(&self.spec, seed, self.spec.limits.output);
         match self.call(&frame) {
             Ok(Reply::Ready) => Ok(()),
             Ok(_) => Err(EngineError::Boot("it did not answer as it should".to_owned())),
@@ -369,7 +371,6 @@ impl Guest for WasmGuest {
         if let Err(error) = self.settle_now() {
             // The next cell meets it again and reports it.
             tracing::warn!(%error, "a guest could not be settled");
-            self.pending = Pending::Rollback;
         }
     }
 
@@ -426,7 +427,7 @@ impl Guest for WasmGuest {
         if let Before::Copied { slot, .. } = &self.before
             && let Some(bytes) = slot.with(Shadow::bytes)
         {
-            return bytes as u64;
+            return bytes as u64 + self.ground.resident_share();
         }
         let memory = self.instance.memory();
         let span = Span { base: memory.as_ptr() as usize, length: memory.len() };
@@ -434,7 +435,8 @@ impl Guest for WasmGuest {
             .page_source
             .private(span)
             .map(|ranges| ranges.iter().map(|range| range.len() as u64).sum())
-            .unwrap_or_default()
+            .unwrap_or(0_u64)
+            + self.ground.resident_share()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::tools::StartedCalls;
 
 /// The data of a guest's store.
 pub(crate) struct HostState {
-    pub(crate) exports: Option<Exports>,
+    pub(crate) exports: Option<Arc<Exports>>,
     pub(crate) machine: Machine,
     pub(crate) control: Arc<Control>,
     pub(crate) memory_limit: MemoryLimit,
@@ -47,7 +47,6 @@ impl Machine {
 }
 
 /// What the host calls or reaches in the guest.
-#[derive(Clone)]
 pub(crate) struct Exports {
     pub(crate) memory: Memory,
     pub(crate) handle: TypedFunc<(u32, u32), u32>,

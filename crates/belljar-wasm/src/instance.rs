@@ -65,7 +65,7 @@ impl Program {
 /// One interpreter.
 pub(crate) struct Instance {
     pub(crate) store: Store<HostState>,
-    pub(crate) exports: Exports,
+    pub(crate) exports: Arc<Exports>,
     instance: wasmtime::Instance,
     poll_address: usize,
 }
@@ -91,8 +91,8 @@ impl Instance {
         let mut store = Store::new(program.pre.module().engine(), state);
         store.limiter(|state| &mut state.memory_limit);
         let instance = with_ground(ground, || program.pre.instantiate(&mut store))?;
-        let exports = exports(&mut store, instance, &program.exports)?;
-        store.data_mut().exports = Some(exports.clone());
+        let exports = Arc::new(exports(&mut store, instance, &program.exports)?);
+        store.data_mut().exports = Some(Arc::clone(&exports));
         let mut made = Self { store, exports, instance, poll_address: program.poll_address as usize };
         made.set_globals(globals)?;
         Ok(made)

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`engine`](WasmEngine) | loads the runtime once, boots guests |
 //! | `prepared` | the image guests start from: the runtime's, booted and warmed |
-//! | `guest`, `instance` | one interpreter; a cell from frame to report |
+//! | `guest`, `instance`, `child` | one interpreter; a cell from frame to report; a child that waits for its first |
 //! | `wasi`, `tools` | what the guest imports |
 //! | `memory`, `ground`, `bus` | its memory, what that starts from, and what if a file of it breaks |
 //! | `pages`, `shadow`, `delta`, `undo` | the way back to the state before a cell, or before several |
@@ -22,6 +22,7 @@
 
 mod abi;
 mod bus;
+mod child;
 mod clock;
 mod code;
 mod config;

@@ -20,7 +20,10 @@ use rustix::mm::{
 use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 
 use crate::bus::Watch;
-use crate::ground::{Ground, MAPPED, Run};
+use crate::ground::{Ground, Run};
+
+/// This process, to system calls that want a descriptor of one (Linux 6.14).
+const PIDFD_SELF: libc::c_int = -10_000;
 
 /// wasm's page: what memories grow by.
 pub(crate) const WASM_PAGE: usize = 64 << 10;
@@ -28,7 +31,7 @@ pub(crate) const WASM_PAGE: usize = 64 << 10;
 /// Initial contents that many memories share.
 #[derive(Debug)]
 pub(crate) struct Image {
-    file: File,
+    file: Arc<File>,
     length: usize,
     /// Byte ranges that every guest writes in its first cell: copied when the memory is made,
     /// in one go, instead of by a fault each.
@@ -43,7 +46,7 @@ impl Image {
         if length == 0 || !length.is_multiple_of(WASM_PAGE) || hot.iter().any(|range| range.end > length) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the memory image has a wrong size"));
         }
-        Ok(Self { file, length, hot })
+        Ok(Self { file: Arc::new(file), length, hot })
     }
 
     pub(crate) fn length(&self) -> usize {
@@ -52,6 +55,10 @@ impl Image {
 
     pub(crate) fn file(&self) -> &File {
         &self.file
+    }
+
+    pub(crate) fn shared_file(&self) -> Arc<File> {
+        Arc::clone(&self.file)
     }
 }
 
@@ -129,7 +136,8 @@ struct Reservation {
     size: usize,
     capacity: usize,
     total: usize,
-    _watch: Watch,
+    /// Until the mapping goes.
+    watch: Option<Watch>,
 }
 
 // SAFETY: the mapping belongs to the value alone; nothing in it is tied to a thread.
@@ -152,7 +160,7 @@ impl Reservation {
             )
         }?;
         let watch = Watch::over(base as usize, capacity);
-        Ok(Self { base: base.cast(), size: 0, capacity, total, _watch: watch })
+        Ok(Self { base: base.cast(), size: 0, capacity, total, watch: Some(watch) })
     }
 
     fn lay(&mut self, ground: &Ground) -> io::Result<()> {
@@ -165,33 +173,50 @@ impl Reservation {
         self.size = image.length;
         // A guest that ran before brings these pages along.
         let hot = if ground.runs().is_empty() { image.hot.as_slice() } else { &[] };
-        for range in hot {
-            self.populate(range);
-        }
+        self.populate(hot.iter().cloned());
         if ground.length() > self.size {
             self.grow_to(ground.length()).map_err(io::Error::other)?;
         }
-        self.lay_runs(ground.runs())
+        self.lay_runs(ground)
     }
 
     /// Makes private copies of pages ahead of time, at once instead of by a fault each. They must be accessible.
-    fn populate(&self, range: &Range<usize>) {
-        assert!(range.start <= range.end && range.end <= self.size, "the range is accessible");
-        // SAFETY: the range is ours (checked above), and nothing changes in it. A kernel that can't do this
-        // refuses, harmlessly.
-        let _ =
-            unsafe { madvise(self.base.add(range.start).cast(), range.len(), Advice::LinuxPopulateWrite) };
+    fn populate(&self, ranges: impl Iterator<Item = Range<usize>>) {
+        let ranges = ranges.map(|range| {
+            assert!(range.start <= range.end && range.end <= self.size, "the range is accessible");
+            // SAFETY: the offset is inside our reservation (checked above).
+            libc::iovec { iov_base: unsafe { self.base.add(range.start) }.cast(), iov_len: range.len() }
+        });
+        let ranges: Vec<libc::iovec> = ranges.collect();
+        for ranges in ranges.chunks(512) {
+            // SAFETY: the ranges are ours (checked above) and nothing changes in them.
+            let done = unsafe {
+                libc::syscall(
+                    libc::SYS_process_madvise,
+                    PIDFD_SELF,
+                    ranges.as_ptr(),
+                    ranges.len(),
+                    libc::MADV_POPULATE_WRITE,
+                    0,
+                )
+            };
+            if done >= 0 {
+                continue;
+            }
+            // Before Linux 6.15 it takes a call each; before 5.14 it can't be done, which only costs time.
+            for range in ranges {
+                // SAFETY: as above.
+                let _ = unsafe { madvise(range.iov_base, range.iov_len, Advice::LinuxPopulateWrite) };
+            }
+        }
     }
 
     /// Long runs are mapped, short ones copied.
-    fn lay_runs(&mut self, runs: &[Run]) -> io::Result<()> {
-        let mut short: Vec<&Run> = Vec::new();
-        for run in runs {
-            if run.memory.len() < MAPPED {
-                self.populate(&run.memory);
-                short.push(run);
-                continue;
-            }
+    fn lay_runs(&mut self, ground: &Ground) -> io::Result<()> {
+        let (long, short): (Vec<&Run>, Vec<&Run>) =
+            ground.runs().iter().partition(|run| ground.is_mapped(run));
+        self.populate(short.iter().map(|run| run.memory.clone()));
+        for run in long {
             // SAFETY: runs lie inside the ground's length (checked when it was made), which is accessible by
             // now, in our own reservation, which nobody reads yet.
             unsafe { map(self.base.add(run.memory.start), run.memory.len(), &run.file, run.offset) }?;
@@ -271,6 +296,8 @@ unsafe impl LinearMemory for Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
+        // First: afterwards the addresses may be somebody else's.
+        self.watch = None;
         // SAFETY: the mapping is ours and nobody can reach it any more.
         let _ = unsafe { munmap(self.base.cast(), self.total) };
     }

@@ -90,6 +90,22 @@ impl UndoLog {
         }
     }
 
+    /// Forgets cells whose former state holds too much memory that the guest itself doesn't any more.
+    pub(crate) fn trim(&mut self, now: &Ground) {
+        let held = now.resident();
+        let heavy = self.records.iter().rposition(|record| {
+            let (Way::Ground(stand) | Way::Pages { stand, .. }) = &record.way else { return false };
+            let alone = stand.ground.resident().into_iter().filter(|(file, _)| !held.contains_key(file));
+            alone.map(|(_, bytes)| bytes).sum::<u64>() > ROOM as u64
+        });
+        if let Some(index) = heavy {
+            let gap = self.records.get(index).map(|record| Gap { cell: record.cell });
+            self.records.drain(..=index);
+            self.kept = None;
+            self.gap = gap;
+        }
+    }
+
     /// A cell changed too much: neither it nor those before it can be taken back.
     pub(crate) fn interrupt(&mut self, cell: u32) {
         *self = Self { gap: Some(Gap { cell }), ..Self::default() };
@@ -156,10 +172,15 @@ impl UndoLog {
         let mut newer = Newer { now, pages: BTreeMap::new() };
         let mut records = Vec::new();
         let mut gap = self.gap;
+        let mut bytes = 0;
         for record in self.records.iter().rev() {
-            match newer.step_back(record)? {
-                Some(saved) => records.push(saved),
-                None => {
+            let saved = newer.step_back(record)?;
+            let saved =
+                saved.map(|saved| postcard::to_stdvec(&saved)).transpose().map_err(io::Error::other)?;
+            bytes += saved.as_ref().map_or(0, Vec::len);
+            match saved {
+                Some(saved) if bytes <= MOST_SAVED => records.push(saved),
+                _ => {
                     gap = Some(Gap { cell: record.cell });
                     break;
                 }
@@ -175,11 +196,19 @@ impl UndoLog {
 
 const VERSION: u32 = 1;
 
-#[derive(Serialize)]
-struct Saved<'a> {
+/// What is kept on disk of all cells.
+const MOST_SAVED: usize = 8 << 20;
+/// A session with more files keeps no cells on disk: each would have a list of all of them.
+const MOST_FILES: u64 = 5000;
+/// Pages that a cell may have touched to be kept on disk.
+const MOST_PAGES: usize = 16_384;
+
+#[derive(Serialize, Deserialize)]
+struct Saved {
     version: u32,
     gap: Option<Gap>,
-    records: Vec<SavedRecord<'a>>,
+    /// Each a [`SavedRecord`].
+    records: Vec<Vec<u8>>,
 }
 
 #[derive(Serialize)]
@@ -199,13 +228,6 @@ struct SavedPages<'a> {
 }
 
 #[derive(Deserialize)]
-struct Loaded {
-    version: u32,
-    gap: Option<Gap>,
-    records: Vec<LoadedRecord>,
-}
-
-#[derive(Deserialize)]
 struct LoadedRecord {
     cell: u32,
     fresh: Option<[u8; 16]>,
@@ -222,14 +244,15 @@ struct LoadedPages {
 }
 
 fn read(kept: &Kept, ground: &Arc<Ground>) -> Result<(Vec<Record>, Option<Gap>), String> {
-    let decode = || postcard::from_bytes::<Loaded>(&kept.bytes);
-    let loaded =
-        belljar_files::with_chunks_from(kept.chunks.clone(), decode).map_err(|error| error.to_string())?;
+    let loaded: Saved = postcard::from_bytes(&kept.bytes).map_err(|error| error.to_string())?;
     if loaded.version != VERSION {
         return Err(format!("it is of version {}", loaded.version));
     }
     let mut records = Vec::new();
-    for LoadedRecord { cell, fresh, pages } in loaded.records {
+    for record in loaded.records {
+        let decode = || postcard::from_bytes::<LoadedRecord>(&record);
+        let record = belljar_files::with_chunks_from(kept.chunks.clone(), decode);
+        let LoadedRecord { cell, fresh, pages } = record.map_err(|error| error.to_string())?;
         let way = match (fresh, pages) {
             (Some(seed), None) => Way::Fresh { seed },
             (None, Some(LoadedPages { length, globals, machine, attach, delta })) => {
@@ -267,11 +290,17 @@ impl Newer<'_> {
             Way::Ground(stand) => (stand, None),
             Way::Pages { stand, delta } => (stand, Some(delta)),
         };
+        if stand.machine.files.usage().files > MOST_FILES {
+            return Ok(None);
+        }
         let mut lean = Delta::with_room(ROOM);
         match delta {
             Some(delta) => {
                 for (address, lines) in delta.pages().filter(|(address, _)| *address < stand.length) {
                     self.replace(address, &mut lean, |page| older_page(lines, &stand.ground, address, page))?;
+                    if lean.is_full() || self.pages.len() > MOST_PAGES {
+                        return Ok(None);
+                    }
                 }
             }
             None => {
@@ -279,6 +308,9 @@ impl Newer<'_> {
                 let pages = stand.ground.differing_pages(self.now);
                 for address in pages.union(&touched).copied().filter(|address| *address < stand.length) {
                     self.replace(address, &mut lean, |page| stand.ground.read_page(address, page))?;
+                    if lean.is_full() || self.pages.len() > MOST_PAGES {
+                        return Ok(None);
+                    }
                 }
             }
         }
@@ -289,8 +321,7 @@ impl Newer<'_> {
             attach: &stand.attach,
             delta: lean,
         };
-        let fits = !pages.delta.is_full();
-        Ok(fits.then_some(SavedRecord { cell: record.cell, fresh: None, pages: Some(pages) }))
+        Ok(Some(SavedRecord { cell: record.cell, fresh: None, pages: Some(pages) }))
     }
 
     /// Replaces a page by an older one, and notes the difference.

@@ -50,7 +50,7 @@ pub struct Policy {
     pub steps: Option<u64>,
     /// When a cell is taken back.
     pub rollback: Rollback,
-    /// How many cells that ended well can still be taken back with `undo`.
+    /// How many cells that ended well can still be taken back with `undo`; at most 64.
     pub undo: usize,
     /// Host directories that the session sees.
     pub mounts: Vec<Mount>,
@@ -61,6 +61,9 @@ pub struct Policy {
     /// Where randomness comes from.
     pub entropy: Entropy,
 }
+
+/// Each may hold 2 MiB.
+const MOST_UNDO: usize = 64;
 
 impl Default for Policy {
     fn default() -> Self {
@@ -167,7 +170,7 @@ impl Policy {
             clock: self.clock,
             entropy: self.entropy,
             rollback: self.rollback,
-            undo: if self.rollback == Rollback::Never { 0 } else { self.undo },
+            undo: if self.rollback == Rollback::Never { 0 } else { self.undo.min(MOST_UNDO) },
             ..GuestSpec::default()
         })
     }

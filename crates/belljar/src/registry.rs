@@ -56,8 +56,8 @@ pub struct SessionInfo {
     pub stored_bytes: u64,
     /// Where it comes from.
     pub parent: Option<Parent>,
-    /// What it may use.
-    pub policy: Option<Policy>,
+    /// What it may use: a [`Policy`], as it was recorded.
+    pub policy: serde_json::Value,
     /// Its checkpoints, the oldest first.
     pub checkpoints: Vec<Checkpoint>,
 }
@@ -256,7 +256,7 @@ fn info(record: &SessionRecord, in_use: bool) -> SessionInfo {
         file_bytes: record.file_bytes,
         stored_bytes: record.stored_bytes,
         parent: record.parent.clone(),
-        policy: serde_json::from_value(record.policy.clone()).ok(),
+        policy: record.policy.clone(),
         checkpoints: record.checkpoints.iter().map(Checkpoint::from).collect(),
     }
 }

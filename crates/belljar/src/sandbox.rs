@@ -169,7 +169,12 @@ impl Shared {
 
     /// Adds a session to the registry.
     fn register(&self, id: Option<SessionId>, parent: Option<Parent>) -> Result<Lease, Error> {
-        let policy = serde_json::to_value(&self.policy).unwrap_or_default();
+        // It will be read in other directories.
+        let mut policy = self.policy.clone();
+        for mount in &mut policy.mounts {
+            mount.host = std::path::absolute(&mount.host).unwrap_or_else(|_| mount.host.clone());
+        }
+        let policy = serde_json::to_value(&policy).unwrap_or_default();
         self.register_with(id, self.engine.environment().to_owned(), policy, parent)
     }
 

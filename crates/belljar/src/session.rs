@@ -118,12 +118,12 @@ impl Session {
     /// Reads a file of the session.
     pub async fn read_file(&self, path: &str) -> Result<Vec<u8>, Error> {
         let path = guest_path(path);
-        self.in_background(move |slot| Ok(slot.live()?.guest.read_file(&path)?)).await
+        self.in_background(move |slot| slot.with_guest(|guest| guest.read_file(&path))).await
     }
 
     /// [`Session::read_file`] without async.
     pub fn read_file_blocking(&self, path: &str) -> Result<Vec<u8>, Error> {
-        Ok(self.slot.blocking_lock().live()?.guest.read_file(&guest_path(path))?)
+        self.slot.blocking_lock().with_guest(|guest| guest.read_file(&guest_path(path)))
     }
 
     /// Keeps the session as it is now: variables and files. A name is optional; there is always a number.
@@ -172,8 +172,8 @@ impl Session {
         self.slot.blocking_lock().roll_back(&which.into())
     }
 
-    /// Takes back the last so many cells that ended well, and says which. If there aren't so many any more,
-    /// nothing changes. [`Policy::undo`](crate::Policy::undo) says how many are kept.
+    /// Takes back the last so many cells that ended well, and says which; with them go files that the host wrote
+    /// since. If there aren't so many any more, nothing changes. [`Policy::undo`](crate::Policy::undo) says how many are kept.
     pub async fn undo(&self, cells: usize) -> Result<Vec<u32>, Error> {
         self.in_background(move |slot| slot.undo(cells)).await
     }
@@ -185,12 +185,12 @@ impl Session {
 
     /// Numbers of the cells that can be taken back, the last one first.
     pub async fn undoable(&self) -> Result<Vec<u32>, Error> {
-        self.in_background(|slot| Ok(slot.live()?.guest.undoable()?)).await
+        self.in_background(|slot| slot.with_guest(|guest| guest.undoable())).await
     }
 
     /// [`Session::undoable`] without async.
     pub fn undoable_blocking(&self) -> Result<Vec<u32>, Error> {
-        Ok(self.slot.blocking_lock().live()?.guest.undoable()?)
+        self.slot.blocking_lock().with_guest(|guest| guest.undoable())
     }
 
     /// So many children that start from the session as it is now and then go their own ways: variables, files
@@ -346,17 +346,17 @@ impl Session {
 }
 
 fn write_file(slot: &mut Slot, path: &str, contents: &[u8]) -> Result<(), Error> {
-    let live = slot.live()?;
-    live.changed = true;
-    Ok(live.guest.write_file(path, contents)?)
+    slot.live()?.changed = true;
+    slot.with_guest(|guest| guest.write_file(path, contents))
 }
 
 /// Children of a session, one for each name or missing name.
 fn fork(slot: &mut Slot, which: Option<&Which>, names: &[Option<SessionId>]) -> Result<Vec<Session>, Error> {
     let (snapshot, checkpoint) = slot.parent_snapshot(which)?;
     if slot.registered {
-        // So that children share with it on disk.
+        // So that children share with it on disk, and only what is right.
         slot.commit()?;
+        slot.live()?.verification.finish()?;
     }
     let environment = match &slot.live()?.lease {
         Some(lease) => lease.record().environment.clone(),
@@ -364,11 +364,14 @@ fn fork(slot: &mut Slot, which: Option<&Which>, names: &[Option<SessionId>]) -> 
     };
     let engine = slot.shared.engine_for(&environment)?;
     let mut children = Vec::with_capacity(names.len());
-    for (number, name) in names.iter().enumerate() {
-        let descent = Descent::Child(number as u64);
+    for name in names {
+        let id = name.clone().unwrap_or_else(SessionId::generate);
+        // In the registry a child is its name; elsewhere it is its number, so that a seeded run can be repeated.
+        let number = if slot.registered { number_of(&id) } else { slot.children };
+        slot.children += 1;
+        let descent = Descent::Child(number);
         let guest = engine.resume(snapshot.as_ref(), Arc::clone(&slot.spec), descent)?;
         let mut live = Live { guest, lease: None, verification: Verification::default(), changed: true };
-        let id = name.clone().unwrap_or_else(SessionId::generate);
         if slot.registered {
             live.lease =
                 Some(slot.shared.register_child(slot, &id, checkpoint.as_ref().map(|point| point.number))?);
@@ -383,6 +386,12 @@ fn fork(slot: &mut Slot, which: Option<&Which>, names: &[Option<SessionId>]) -> 
         children.push(Session::new(child));
     }
     Ok(children)
+}
+
+/// A number for a name (FNV-1a).
+fn number_of(id: &SessionId) -> u64 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    id.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 fn guest_path(path: &str) -> String {

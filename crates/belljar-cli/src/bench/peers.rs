@@ -5,24 +5,47 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
+use serde::Serialize;
 use serde_json::Value;
 
-/// Installs the peers where they are missing and measures them. Its progress goes to standard error.
-pub(super) fn run(script: &Path, quick: bool) -> anyhow::Result<Value> {
-    let call = |arguments: &[&str]| {
-        let mut command = Command::new("python3");
-        command.arg(script).args(arguments).stderr(Stdio::inherit());
-        command.output().with_context(|| format!("running python3 {}", script.display()))
-    };
-    let installed = call(&["install"])?;
-    ensure!(installed.status.success(), "the other sandboxes could not be installed");
-    let measured = call(if quick { &["run", "--json", "--quick"] } else { &["run", "--json"] })?;
-    ensure!(measured.status.success(), "the other sandboxes could not be measured");
-    serde_json::from_slice(&measured.stdout).context("reading what the script printed")
-}
+/// What the script printed, if it was run.
+#[derive(Debug, Default, Serialize)]
+#[serde(transparent)]
+pub(super) struct Peers(Option<Value>);
 
-/// Reads what the script printed earlier.
-pub(super) fn read(file: &Path) -> anyhow::Result<Value> {
-    let text = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("reading {}", file.display()))
+impl Peers {
+    /// Installs the peers where they are missing and measures them, all of them or those that sessions are compared
+    /// with. Its progress goes to standard error.
+    pub(super) fn run(script: &Path, quick: bool, all: bool) -> anyhow::Result<Self> {
+        let call = |arguments: &[&str]| {
+            let mut command = Command::new("python3");
+            command.arg(script).args(arguments).stderr(Stdio::inherit());
+            command.output().with_context(|| format!("running python3 {}", script.display()))
+        };
+        let installed = call(&["install"])?;
+        ensure!(installed.status.success(), "the other sandboxes could not be installed");
+        let mut arguments = vec!["run", "--json"];
+        if quick {
+            arguments.push("--quick");
+        }
+        if !all {
+            arguments.extend(["--only", "eryx,monty", "--measure", "cell,snapshot"]);
+        }
+        let measured = call(&arguments)?;
+        ensure!(measured.status.success(), "the other sandboxes could not be measured");
+        let value = serde_json::from_slice(&measured.stdout).context("reading what the script printed")?;
+        Ok(Self(Some(value)))
+    }
+
+    /// Reads what the script printed earlier.
+    pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
+        let text = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+        let value = serde_json::from_slice(&text).with_context(|| format!("reading {}", file.display()))?;
+        Ok(Self(Some(value)))
+    }
+
+    /// A number of a peer, if it was measured.
+    pub(super) fn number(&self, peer: &str, path: &str) -> Option<f64> {
+        self.0.as_ref()?.pointer(&format!("/peers/{peer}/{path}"))?.as_f64()
+    }
 }

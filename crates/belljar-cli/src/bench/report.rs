@@ -3,130 +3,99 @@
 use std::fmt::Write;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::measure::Measured;
+use super::peers::Peers;
+use super::row::{Promise, Reading, Row};
 use super::sample::{Sample, geometric_mean};
 
 /// One run.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     version: u32,
-    belljar: Measured,
+    belljar: Option<Measured>,
     rows: Vec<Row>,
-    peers: Option<Value>,
-}
-
-/// One promise: what was promised, and what was reached.
-#[derive(Debug, Serialize)]
-struct Row {
-    what: String,
-    ours: f64,
-    unit: &'static str,
-    other: Option<Other>,
-    promise: Option<Promise>,
-}
-
-/// Somebody else's number.
-#[derive(Debug, Serialize)]
-struct Other {
-    who: &'static str,
-    value: f64,
-    /// Ours ÷ theirs.
-    ratio: f64,
-}
-
-/// What must not be exceeded, or fallen short of.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Promise {
-    AtMost(f64),
-    RatioAtMost(f64),
-    RatioAtLeast(f64),
+    /// Where sessions were kept, and what file system that is.
+    state: Option<String>,
+    peers: Peers,
 }
 
 impl Report {
-    pub(super) fn new(belljar: Measured, peers: Option<Value>) -> Self {
-        let rows = rows(&belljar, peers.as_ref());
-        Self { version: 1, belljar, rows, peers }
+    pub(super) fn new(
+        belljar: Option<Measured>,
+        sessions: Vec<Row>,
+        state: Option<String>,
+        peers: Peers,
+    ) -> Self {
+        let mut all = belljar.as_ref().map_or_else(Vec::new, |measured| rows(measured, &peers));
+        all.extend(sessions);
+        Self { version: 2, belljar, rows: all, state, peers }
     }
 
     /// For people.
     pub(super) fn table(&self) -> String {
-        let mut text = format!("{:<52} {:>12}  {:<22} {:>7}  promise\n", "", "belljar", "other", "ratio");
+        let mut text =
+            format!("{:<62} {:>12} {:>5}  {:<24} {:>7}  promise\n", "", "belljar", "of", "other", "ratio");
         for row in &self.rows {
             let ours = format!("{:.3} {}", row.ours, row.unit);
+            let count = row.spread.map_or_else(String::new, |spread| spread.n.to_string());
             let (other, ratio) = match &row.other {
                 Some(other) => (format!("{} {:.3}", other.who, other.value), format!("{:.2}", other.ratio)),
                 None => (String::new(), String::new()),
             };
-            let promise = row.promise.map_or_else(String::new, |promise| promise.verdict(row));
+            let line =
+                format!("{:<62} {ours:>12} {count:>5}  {other:<24} {ratio:>7}  {}", row.what, row.verdict());
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        if let Some(state) = &self.state {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{:<52} {ours:>12}  {other:<22} {ratio:>7}  {promise}", row.what);
+            let _ = writeln!(text, "sessions were kept in {state}");
         }
         text
     }
 }
 
-impl Promise {
-    fn verdict(self, row: &Row) -> String {
-        let ratio = row.other.as_ref().map(|other| other.ratio);
-        let (kept, words) = match self {
-            Self::AtMost(most) => (Some(row.ours <= most), format!("≤ {most} {}", row.unit)),
-            Self::RatioAtMost(most) => (ratio.map(|ratio| ratio <= most), format!("ratio ≤ {most}")),
-            Self::RatioAtLeast(least) => (ratio.map(|ratio| ratio >= least), format!("ratio ≥ {least}")),
-        };
-        match kept {
-            Some(true) => format!("{words}: kept"),
-            Some(false) => format!("{words}: NOT kept"),
-            None => words,
-        }
+fn rows(ours: &Measured, peers: &Peers) -> Vec<Row> {
+    let eryx = |path: &str| peers.number("eryx", path);
+    fn row(what: &str, reading: impl Into<Reading>, unit: &'static str, promise: Option<Promise>) -> Row {
+        Row { promise, ..Row::new(what, unit, reading) }
     }
-}
-
-fn rows(ours: &Measured, peers: Option<&Value>) -> Vec<Row> {
-    let eryx = |path: &str| {
-        peers.and_then(|peers| peers.pointer(&format!("/peers/eryx/{path}"))).and_then(Value::as_f64)
-    };
-    let row = |what: &str, value: f64, unit: &'static str, promise: Option<Promise>| Row {
-        what: what.to_owned(),
-        ours: value,
-        unit,
-        other: None,
-        promise,
-    };
-    let against = |what: &str, value: f64, unit, who: &'static str, other: Option<f64>, promise| Row {
-        what: what.to_owned(),
-        ours: value,
-        unit,
-        other: other.map(|other| Other { who, value: other, ratio: value / other }),
-        promise: Some(promise),
-    };
+    fn against(
+        what: &str,
+        reading: impl Into<Reading>,
+        unit: &'static str,
+        who: &'static str,
+        other: Option<f64>,
+        promise: Promise,
+    ) -> Row {
+        Row::new(what, unit, reading).against(who, other).promise(promise)
+    }
     let mut rows = vec![
-        row("new session + print(1), drop included", ours.fresh_ms.median, "ms", Some(Promise::AtMost(1.5))),
+        row("new session + print(1), drop included", &ours.fresh_ms, "ms", Some(Promise::AtMost(1.5))),
         against(
             "  ÷ eryx",
-            ours.fresh_ms.median,
+            &ours.fresh_ms,
             "ms",
             "eryx",
             eryx("fresh_ms/median"),
             Promise::RatioAtMost(0.25),
         ),
-        row("the same from the warmed pool", ours.fresh_warmed_ms.median, "ms", Some(Promise::AtMost(0.3))),
+        row("the same from the warmed pool", &ours.fresh_warmed_ms, "ms", Some(Promise::AtMost(0.3))),
         against(
             "cell x += 1, back to back",
-            ours.cell_us.median,
+            &ours.cell_us,
             "µs",
             "eryx",
             eryx("cell_us/median"),
             Promise::RatioAtMost(0.8),
         ),
-        row("  with 2 ms between cells", ours.cell_rested_us.median, "µs", None),
-        row("  without rollback", ours.cell_without_rollback_us.median, "µs", None),
-        row("tool call", ours.tool_us.median, "µs", Some(Promise::AtMost(50.0))),
+        row("  with 2 ms between cells", &ours.cell_rested_us, "µs", None),
+        row("  without rollback", &ours.cell_without_rollback_us, "µs", None),
+        row("tool call", &ours.tool_us, "µs", Some(Promise::AtMost(50.0))),
         against(
             "new process → exit, ÷ /usr/bin/python3",
-            ours.process_ms.median,
+            &ours.process_ms,
             "ms",
             "python3",
             ours.python_process_ms.map(|sample| sample.median),
@@ -134,7 +103,7 @@ fn rows(ours: &Measured, peers: Option<&Value>) -> Vec<Row> {
         ),
         against(
             "  ÷ eryx",
-            ours.process_ms.median,
+            &ours.process_ms,
             "ms",
             "eryx",
             eryx("process_ms/exit/median"),
@@ -180,12 +149,12 @@ fn rows(ours: &Measured, peers: Option<&Value>) -> Vec<Row> {
     for (name, sample) in &ours.deadline_late_ms {
         rows.push(row(
             &format!("late after the deadline: {name}"),
-            sample.median,
+            sample,
             "ms",
             Some(Promise::AtMost(50.0)),
         ));
     }
-    rows.push(row("next result after a hard stop", ours.rollback_ms.median, "ms", None));
+    rows.push(row("next result after a hard stop", &ours.rollback_ms, "ms", None));
     rows
 }
 

@@ -124,14 +124,14 @@ fn description(session: &SessionInfo) -> String {
         line("parent", &format!("{}, {from}", parent.session));
     }
     line("environment", &session.environment);
-    match &session.policy {
-        Some(policy) => {
-            line("limits", &limits::describe(policy));
+    match serde_json::from_value::<belljar::Policy>(session.policy.clone()) {
+        Ok(policy) => {
+            line("limits", &limits::describe(&policy));
             for mount in &policy.mounts {
                 line("mount", &format!("{} at {}", mount.host.display(), mount.guest));
             }
         }
-        None => line("limits", "cannot be read"),
+        Err(_) => line("limits", "cannot be read"),
     }
     if session.checkpoints.is_empty() {
         line("checkpoints", "none");

@@ -7,6 +7,7 @@ use super::chunk::{CHUNK, Chunk};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Content {
     size: u64,
+    #[serde(deserialize_with = "crate::cautious::vector")]
     chunks: Vector<Option<Chunk>>,
 }
 

@@ -20,6 +20,7 @@ pub(crate) struct Entry {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Directory {
+    #[serde(deserialize_with = "crate::cautious::map")]
     pub(crate) entries: OrdMap<Arc<str>, Entry>,
     pub(crate) parent: InodeId,
     /// Its name in `parent`, so that its path is found without searching.

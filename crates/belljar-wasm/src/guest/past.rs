@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_engine::{Descent, EngineError, GuestSpec, Rollback, frame};
 
-use super::{WasmGuest, exhausted};
+use super::{WasmGuest, exhausted, torn};
 use crate::control::Control;
 use crate::delta::{Delta, older_page};
 use crate::engine::Shared;
-use crate::ground::{Ground, MAPPED};
+use crate::ground::{Ground, Run};
 use crate::host::Machine;
 use crate::instance::Instance;
 use crate::memory;
@@ -21,7 +21,7 @@ use crate::pool::Mortal;
 use crate::shadow::Shadow;
 use crate::shadows::ShadowSlot;
 use crate::snapshot::WasmSnapshot;
-use crate::undo::{Attach, ROOM, Record, Stand, Way};
+use crate::undo::{Attach, ROOM, Record, Stand, UndoLog, Way};
 
 /// The state before a cell.
 pub(super) enum Before {
@@ -44,14 +44,29 @@ pub(super) enum Pending {
     Rollback,
 }
 
-impl WasmGuest {
-    /// A guest that goes on where the snapshot was made.
-    pub(crate) fn resume(
-        shared: &Arc<Shared>,
-        spec: &Arc<GuestSpec>,
+/// All that a guest needs to go on, but for an interpreter.
+#[derive(Clone)]
+pub(crate) struct Resumption {
+    ground: Arc<Ground>,
+    globals: Vec<i32>,
+    machine: Machine,
+    attach: Option<Attach>,
+    undo: UndoLog,
+}
+
+impl Resumption {
+    /// From a snapshot, in surroundings that may be others than where that was made.
+    pub(crate) fn new(
+        shared: &Shared,
+        spec: &GuestSpec,
         snapshot: &WasmSnapshot,
         descent: Descent,
     ) -> Result<Self, EngineError> {
+        let (has, may) = (snapshot.ground.length() as u64, spec.limits.memory);
+        if has > may {
+            let (has, may) = (has >> 20, may >> 20);
+            return Err(EngineError::Restore(format!("it has {has} MiB of memory, and may have {may}")));
+        }
         let mut machine = shared.surround(snapshot.machine.clone(), spec)?;
         let mut attach = snapshot.attach.clone();
         if snapshot.told != told(spec) {
@@ -63,21 +78,59 @@ impl WasmGuest {
             machine.entropy.fill(&mut seed).map_err(|error| EngineError::Boot(error.to_string()))?;
             attach = Some(Attach { seed: Some(seed) });
         }
-        let control = Arc::new(Control::default());
+        Ok(Self {
+            ground: Arc::clone(&snapshot.ground),
+            globals: snapshot.globals.clone(),
+            machine,
+            attach,
+            // What the parent did is the parent's to take back: it would bring its randomness back, too.
+            undo: match descent {
+                Descent::Same => snapshot.undo.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+                Descent::Child(_) => UndoLog::default(),
+            },
+        })
+    }
+
+    /// The guest as it would be.
+    pub(crate) fn snapshot(&self, shared: &Shared, spec: &GuestSpec) -> WasmSnapshot {
+        let used = self.machine.files.usage().bytes;
+        WasmSnapshot {
+            environment: Arc::clone(shared.environment()),
+            ground: Arc::clone(&self.ground),
+            globals: self.globals.clone(),
+            machine: self.machine.clone(),
+            attach: self.attach.clone(),
+            undo: Mutex::new(self.undo.clone()),
+            undo_depth: spec.undo,
+            told: told(spec),
+            file_bytes: used.saturating_sub(shared.base_file_bytes()),
+        }
+    }
+}
+
+impl WasmGuest {
+    /// A guest that goes on where it stopped.
+    pub(crate) fn resume(
+        shared: &Arc<Shared>,
+        spec: &Arc<GuestSpec>,
+        control: &Arc<Control>,
+        from: Resumption,
+    ) -> Result<Self, EngineError> {
+        let Resumption { ground, globals, machine, attach, undo } = from;
         let instance = shared
-            .instantiate(&snapshot.ground, &snapshot.globals, machine.clone(), Arc::clone(&control), spec)
+            .instantiate(&ground, &globals, machine.clone(), Arc::clone(control), spec)
             .map_err(|error| EngineError::Exhausted(format!("{error:#}")))?;
         Ok(Self {
             shared: Arc::clone(shared),
             spec: Arc::clone(spec),
-            control,
+            control: Arc::clone(control),
             instance: Mortal::new(instance),
-            seed: [0; 16],
-            ground: Arc::clone(&snapshot.ground),
-            before: Before::Ground { machine: Box::new(machine), globals: snapshot.globals.clone() },
+            seed: None,
+            ground,
+            before: Before::Ground { machine: Box::new(machine), globals },
             pending: Pending::Nothing,
             attach,
-            undo: snapshot.undo.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            undo,
         })
     }
 
@@ -99,11 +152,14 @@ impl WasmGuest {
 
     /// Does what was put off until after the last cell's report.
     pub(super) fn settle_now(&mut self) -> Result<(), EngineError> {
-        match std::mem::replace(&mut self.pending, Pending::Nothing) {
-            Pending::Nothing => Ok(()),
-            Pending::Commit { cell } => self.commit(cell).map_err(|error| exhausted(&error)),
-            Pending::Rollback => self.roll_back(),
+        match self.pending {
+            Pending::Nothing => {}
+            Pending::Commit { cell } => self.commit(cell).map_err(|error| exhausted(&error))?,
+            Pending::Rollback => self.roll_back()?,
         }
+        // Not before it is done: whoever comes next must not find half of it.
+        self.pending = Pending::Nothing;
+        Ok(())
     }
 
     /// The state after the cell becomes the one that the next is taken back to; that before it goes to the log.
@@ -118,7 +174,7 @@ impl WasmGuest {
         let globals = self.instance.globals();
         let mut delta = Delta::with_room(if depth > 0 { ROOM } else { 0 });
         let (way, retained) = match &mut self.before {
-            Before::Fresh => (Some(Way::Fresh { seed: self.seed }), 0),
+            Before::Fresh => (self.seed.map(|seed| Way::Fresh { seed }), 0),
             Before::Ground { machine, globals } => {
                 let now = &self.instance.store.data().machine;
                 let (ground, length) = (Arc::clone(&self.ground), self.ground.length());
@@ -227,7 +283,11 @@ impl WasmGuest {
         let memory = self.instance.memory();
         if !changed.is_empty() || memory.len() != self.ground.length() {
             let ground = Arc::new(self.ground.with_pages(memory, &changed).map_err(failed)?);
-            self.stand_on(ground, &changed)?;
+            if self.instance.is_torn() {
+                return Err(torn());
+            }
+            self.stand_on(ground);
+            self.undo.trim(&self.ground);
         }
         if self.spec.rollback != Rollback::Never {
             // No copy is needed any more.
@@ -270,7 +330,7 @@ impl WasmGuest {
         for start in own.iter().flat_map(|range| range.clone().step_by(HOST_PAGE)) {
             let page = start..start + HOST_PAGE;
             let copied = match self.ground.run_at(start) {
-                Some(run) => run.memory.len() < MAPPED,
+                Some(run) => !self.ground.is_mapped(run),
                 // Those that every cell writes were copied ahead of time.
                 None => start < self.ground.image.length(),
             };
@@ -288,14 +348,17 @@ impl WasmGuest {
         Ok(changed)
     }
 
-    /// Makes a new ground, which has the pages in `changed`, the one that the memory is a view of.
-    fn stand_on(&mut self, ground: Arc<Ground>, changed: &[Range<usize>]) -> Result<(), EngineError> {
+    /// Makes a new ground, which has all that the memory has, the one that the memory is a view of.
+    fn stand_on(&mut self, ground: Arc<Ground>) {
         if let Before::Copied { slot, .. } = &self.before {
             // Tracking ends where something else is mapped.
             slot.clear();
         }
-        let long = changed.iter().filter(|range| range.len() >= MAPPED);
-        let runs: Vec<_> = long.filter_map(|range| ground.run_at(range.start).cloned()).collect();
+        // What moved to another file is mapped anew, too: the old one could not go before.
+        let moved =
+            |run: &&Run| self.ground.run_at(run.memory.start).is_none_or(|old| !old.has_same_bytes(run));
+        let runs: Vec<Run> =
+            ground.runs().iter().filter(|run| ground.is_mapped(run)).filter(moved).cloned().collect();
         let memory = self.instance.memory_mut();
         for run in runs {
             // Where the kernel refuses, the pages stay the guest's own, which is as good.
@@ -304,7 +367,6 @@ impl WasmGuest {
             }
         }
         self.ground = ground;
-        Ok(())
     }
 
     /// The guest as it was when the snapshot was made.
@@ -340,15 +402,19 @@ impl WasmGuest {
         // What the target's pages are a change of, and that change.
         let mut base: Option<Arc<Ground>> = None;
         let mut pages: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
+        let length = match records.last().map(|record| &record.way) {
+            Some(Way::Ground(stand) | Way::Pages { stand, .. }) => stand.length,
+            Some(Way::Fresh { .. }) | None => 0,
+        };
         for record in records {
             match &record.way {
-                Way::Fresh { seed } => return self.boot_afresh(*seed),
+                Way::Fresh { seed } => return self.boot_afresh(Some(*seed)),
                 Way::Ground(stand) => {
                     pages.clear();
                     base = Some(Arc::clone(&stand.ground));
                 }
                 Way::Pages { stand, delta } => {
-                    for (address, lines) in delta.pages() {
+                    for (address, lines) in delta.pages().filter(|(address, _)| *address < length) {
                         let page = match pages.entry(address) {
                             Entry::Occupied(entry) => entry.into_mut(),
                             Entry::Vacant(entry) => {
@@ -364,7 +430,6 @@ impl WasmGuest {
         else {
             return Ok(());
         };
-        pages.retain(|address, _| *address < stand.length);
         self.become_stand(stand, base, &pages)
     }
 
@@ -390,6 +455,9 @@ impl WasmGuest {
         pages: &BTreeMap<usize, Vec<u8>>,
     ) -> Result<(), EngineError> {
         let machine = self.shared.surround((*stand.machine).clone(), &self.spec)?;
+        if base.is_none() && self.instance.memory().len() == stand.length {
+            return self.change_back(stand, machine, pages);
+        }
         let from = base.as_ref().unwrap_or(&self.ground);
         let ground = match from.length() > stand.length {
             true => Arc::new(from.with_length(stand.length)),
@@ -413,6 +481,9 @@ impl WasmGuest {
                 slot.copy_from_slice(page);
             }
         }
+        if self.instance.is_torn() {
+            return Err(torn());
+        }
         self.instance.replace(fresh);
         self.ground = ground;
         let slot = self.shared.shadows.slot();
@@ -422,19 +493,50 @@ impl WasmGuest {
         Ok(())
     }
 
+    /// Changes pages of the memory back in place.
+    fn change_back(
+        &mut self,
+        stand: &Stand,
+        machine: Machine,
+        pages: &BTreeMap<usize, Vec<u8>>,
+    ) -> Result<(), EngineError> {
+        let memory = self.instance.memory_mut();
+        for (address, page) in pages {
+            if let Some(slot) = memory.get_mut(*address..address + HOST_PAGE) {
+                slot.copy_from_slice(page);
+            }
+        }
+        self.instance.set_globals(&stand.globals).map_err(gone)?;
+        self.instance.store.data_mut().machine = machine.clone();
+        let (machine, globals) = (Box::new(machine), stand.globals.clone());
+        self.before = match std::mem::replace(&mut self.before, Before::Fresh) {
+            Before::Copied { slot, .. } => {
+                let memory = self.instance.exports.memory.data(&self.instance.store);
+                slot.update(|shadow| shadow.update(memory, &mut Delta::default()));
+                Before::Copied { slot, machine, globals }
+            }
+            Before::Fresh | Before::Ground { .. } => {
+                Before::Copied { slot: self.shared.shadows.slot(), machine, globals }
+            }
+        };
+        self.attach = stand.attach.clone();
+        Ok(())
+    }
+
     /// As it was booted.
-    fn boot_afresh(&mut self, seed: [u8; 16]) -> Result<(), EngineError> {
+    fn boot_afresh(&mut self, seed: Option<[u8; 16]>) -> Result<(), EngineError> {
         let mut machine = self.shared.machine(&self.spec)?;
-        let mut skipped = [0; 16];
-        machine.entropy.fill(&mut skipped).map_err(|error| EngineError::Gone(error.to_string()))?;
+        let mut drawn = [0; 16];
+        machine.entropy.fill(&mut drawn).map_err(|error| EngineError::Gone(error.to_string()))?;
+        let seed = seed.unwrap_or(drawn);
         let ground = Arc::clone(self.shared.bare_ground());
         let fresh = self.instantiate(&ground, self.shared.globals(), machine)?;
         self.instance.replace(fresh);
         self.ground = ground;
-        self.seed = seed;
+        self.seed = Some(seed);
         self.before = Before::Fresh;
         self.attach = None;
-        self.send_boot()
+        self.send_boot(&seed)
     }
 
     fn instantiate(

@@ -16,8 +16,8 @@ use crate::{Error, Outcome, Request};
 const MOST_HELD: usize = 1000;
 /// How much of a cell's code a checkpoint shows.
 const EXCERPT: usize = 200;
-/// A longer outcome isn't written to the history whole.
-const LONGEST_OUTCOME: usize = 8 << 20;
+/// Bytes of JSON; a longer outcome isn't written to the history whole.
+const LONGEST_OUTCOME: usize = 1 << 20;
 
 /// One session, used by one caller at a time.
 pub(crate) struct Slot {
@@ -33,6 +33,8 @@ pub(crate) struct Slot {
     last_code: Option<String>,
     held: Vec<HeldCheckpoint>,
     next_held: u32,
+    /// Children so far.
+    pub(crate) children: u64,
     pub(crate) used: Instant,
     /// Bytes of its own memory, and when that was.
     measured: Option<(Instant, u64)>,
@@ -84,6 +86,7 @@ impl Slot {
             last_code: None,
             held: Vec::new(),
             next_held: 1,
+            children: 0,
             used: Instant::now(),
             measured: None,
         }
@@ -137,10 +140,7 @@ impl Slot {
         live.changed = true;
         let started_ms = now_ms();
         let cell = Cell { number, file: request.file, code: request.code };
-        let report = match live.guest.run(cell, host) {
-            Ok(report) => report,
-            Err(error) => return Err(self.lose(error)),
-        };
+        let report = self.with_guest(|guest| guest.run(cell, host))?;
         self.cells = number;
         let outcome = Outcome::new(report, self.id.to_string(), number);
         let code = String::from_utf8_lossy(&code);
@@ -169,6 +169,15 @@ impl Slot {
         if self.registered && self.shared.commits_each_cell() { self.commit() } else { Ok(()) }
     }
 
+    /// Does something with the guest, woken if it slept. If that ends the guest, the session knows.
+    pub(crate) fn with_guest<T>(
+        &mut self,
+        body: impl FnOnce(&mut dyn Guest) -> Result<T, EngineError>,
+    ) -> Result<T, Error> {
+        let done = body(self.live()?.guest.as_mut());
+        done.map_err(|error| self.lose(error))
+    }
+
     /// The guest failed. One in the registry goes on from what is on disk; another is over if its guest is gone.
     fn lose(&mut self, error: EngineError) -> Error {
         if matches!(error, EngineError::Gone(_)) {
@@ -188,16 +197,15 @@ impl Slot {
     /// Puts the state on disk, durably. The session stays awake.
     pub(crate) fn commit(&mut self) -> Result<(), Error> {
         let cells = self.cells;
-        let Life::Live(live) = &mut self.life else { return Ok(()) };
-        if !live.changed {
-            return Ok(());
+        match &self.life {
+            Life::Live(live) if live.lease.is_none() => return Err(Error::NotRegistered),
+            Life::Live(live) if live.changed => {}
+            _ => return Ok(()),
         }
-        let Some(lease) = &mut live.lease else { return Err(Error::NotRegistered) };
-        let snapshot = match live.guest.snapshot() {
-            Ok(snapshot) => snapshot,
-            Err(error) => return Err(self.lose(error)),
-        };
+        let snapshot = self.with_guest(|guest| guest.snapshot())?;
+        let live = self.live()?;
         live.verification.finish()?;
+        let Some(lease) = &mut live.lease else { return Err(Error::NotRegistered) };
         let tag = lease.commit(&snapshot.save()?, facts(cells, snapshot.as_ref()))?;
         snapshot.set_stored(tag);
         live.changed = false;
@@ -225,8 +233,8 @@ impl Slot {
         }
         self.live()?;
         let (cells, code) = (self.cells, self.last_code());
+        let snapshot = self.with_guest(|guest| guest.snapshot())?;
         let live = self.live()?;
-        let snapshot = live.guest.snapshot()?;
         if let Some(lease) = &mut live.lease {
             live.verification.finish()?;
             let saved = snapshot.save()?;
@@ -299,9 +307,8 @@ impl Slot {
     pub(crate) fn roll_back(&mut self, which: &Which) -> Result<Checkpoint, Error> {
         let checkpoint = self.find(which)?;
         let snapshot = self.snapshot_of(checkpoint.number)?;
-        let live = self.live()?;
-        live.guest.roll_back_to(snapshot.as_ref())?;
-        live.changed = true;
+        self.with_guest(|guest| guest.roll_back_to(snapshot.as_ref()))?;
+        self.live()?.changed = true;
         let (number, cell) = (checkpoint.number, checkpoint.cell);
         self.note("rollback", format!("back to checkpoint {number}, after cell {cell}"))?;
         self.commit_if_each()?;
@@ -314,7 +321,7 @@ impl Slot {
         which: Option<&Which>,
     ) -> Result<(Arc<dyn Snapshot>, Option<Checkpoint>), Error> {
         let Some(which) = which else {
-            return Ok((self.live()?.guest.snapshot()?, None));
+            return Ok((self.with_guest(|guest| guest.snapshot())?, None));
         };
         let checkpoint = self.find(which)?;
         Ok((self.snapshot_of(checkpoint.number)?, Some(checkpoint)))
@@ -337,10 +344,9 @@ impl Slot {
 
     /// Takes back the last cells.
     pub(crate) fn undo(&mut self, cells: usize) -> Result<Vec<u32>, Error> {
-        let live = self.live()?;
-        let mut undone = live.guest.undoable()?;
-        live.guest.undo(cells)?;
-        live.changed |= cells > 0;
+        let mut undone = self.with_guest(|guest| guest.undoable())?;
+        self.with_guest(|guest| guest.undo(cells))?;
+        self.live()?.changed |= cells > 0;
         undone.truncate(cells);
         if let Some(first) = undone.last() {
             self.note("undo", format!("taken back: cells {first} to {}", undone[0]))?;
@@ -430,20 +436,23 @@ fn excerpt(code: &str) -> String {
 }
 
 fn to_history(outcome: &Outcome) -> serde_json::Value {
-    let whole = serde_json::to_value(outcome).unwrap_or_default();
-    let length = outcome.stdout.len()
-        + outcome.stderr.len()
-        + outcome.displays.iter().chain(&outcome.value).map(|value| value.data.bytes()).sum::<usize>();
-    if length <= LONGEST_OUTCOME {
+    let mut whole = serde_json::to_value(outcome).unwrap_or_default();
+    if whole.to_string().len() <= LONGEST_OUTCOME {
         return whole;
     }
     // The figures stay; what was shown is too much to be read again.
-    let mut short = whole;
-    short["value"] = serde_json::Value::Null;
-    short["displays"] = serde_json::Value::Array(Vec::new());
-    short["stdout"] = excerpt(&outcome.stdout).into();
-    short["stderr"] = excerpt(&outcome.stderr).into();
-    short
+    whole["value"] = serde_json::Value::Null;
+    for list in ["displays", "files_created", "files_modified", "files_deleted"] {
+        whole[list] = serde_json::Value::Array(Vec::new());
+    }
+    whole["files_truncated"] = true.into();
+    for text in ["stdout", "stderr"] {
+        whole[text] = excerpt(whole[text].as_str().unwrap_or_default()).into();
+    }
+    if whole.to_string().len() > LONGEST_OUTCOME {
+        whole["exception"] = serde_json::Value::Null;
+    }
+    whole
 }
 
 fn check_name(name: &str) -> Result<(), Error> {

@@ -17,7 +17,7 @@ pub(crate) struct Verification {
 
 enum Part {
     Unread(Unverified),
-    Reading(JoinHandle<Result<(), StoreError>>),
+    Reading(Unverified, JoinHandle<Result<(), StoreError>>),
 }
 
 impl Verification {
@@ -31,26 +31,32 @@ impl Verification {
             return;
         }
         let reader = unverified.clone();
-        let reading = thread::Builder::new()
-            .name("belljar-verify".to_owned())
-            .spawn(move || reader.verify())
-            .map_or(Part::Unread(unverified), Part::Reading);
-        self.parts.push(reading);
+        let thread = thread::Builder::new().name("belljar-verify".to_owned());
+        self.parts.push(match thread.spawn(move || reader.verify()) {
+            Ok(thread) => Part::Reading(unverified, thread),
+            Err(_) => Part::Unread(unverified),
+        });
     }
 
     /// Waits until all is read. What was wrong once stays wrong.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         while let Some(part) = self.parts.pop() {
-            match part {
+            let (unverified, read) = match part {
                 Part::Unread(unverified) => {
-                    if let Err(error) = unverified.verify() {
-                        self.parts.push(Part::Unread(unverified));
-                        return Err(error.into());
+                    let read = unverified.verify();
+                    (unverified, read)
+                }
+                Part::Reading(unverified, thread) => match thread.join() {
+                    Ok(read) => (unverified, read),
+                    Err(_) => {
+                        let read = unverified.verify();
+                        (unverified, read)
                     }
-                }
-                Part::Reading(thread) => {
-                    thread.join().map_err(|_| Error::Abandoned)??;
-                }
+                },
+            };
+            if let Err(error) = read {
+                self.parts.push(Part::Unread(unverified));
+                return Err(error.into());
             }
         }
         Ok(())
