@@ -17,4 +17,5 @@ mod memory;
 mod network;
 mod output;
 mod recursion;
+mod stored;
 mod tools;

@@ -103,6 +103,11 @@ fn heavy() -> anyhow::Result<()> {
     let mut tests = rust_tests();
     tests.env("BELLJAR_HEAVY", "1").env("PROPTEST_CASES", "4000");
     step("testing, the long way", &mut tests)?;
+    // Not by nextest, which ends tests that take so long.
+    let mut kills =
+        cargo(["test", "--release", "--package", "belljar-tests", "--test", "durability", "kill::nothing"]);
+    kills.env("BELLJAR_KILL_ROUNDS", "5000");
+    step("killing processes", &mut kills)?;
     bench()
 }
 

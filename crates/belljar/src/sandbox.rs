@@ -178,19 +178,6 @@ impl Shared {
         self.register_with(id, self.engine.environment().to_owned(), policy, parent)
     }
 
-    /// Adds a child of a session to the registry.
-    pub(crate) fn register_child(
-        &self,
-        parent: &Slot,
-        id: &SessionId,
-        checkpoint: Option<u32>,
-    ) -> Result<Lease, Error> {
-        let keeping = self.keeping()?;
-        let record = keeping.store.record(&keeping.tenant, &parent.id)?;
-        let parent = Parent { session: parent.id.clone(), checkpoint, cell: parent.cells };
-        self.register_with(Some(id.clone()), record.environment, record.policy, Some(parent))
-    }
-
     fn register_with(
         &self,
         id: Option<SessionId>,

@@ -7,7 +7,7 @@ mod verification;
 use std::path::Path;
 use std::sync::Arc;
 
-use belljar_engine::{CellHost, Descent, Event, Interrupter, ToolCall, ToolReply};
+use belljar_engine::{CellHost, Descent, Engine, Event, Interrupter, Snapshot, ToolCall, ToolReply};
 use belljar_store::SessionId;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, oneshot};
@@ -363,29 +363,49 @@ fn fork(slot: &mut Slot, which: Option<&Which>, names: &[Option<SessionId>]) -> 
         None => slot.shared.engine.environment().to_owned(),
     };
     let engine = slot.shared.engine_for(&environment)?;
-    let mut children = Vec::with_capacity(names.len());
+    let mut children: Vec<Slot> = Vec::with_capacity(names.len());
     for name in names {
         let id = name.clone().unwrap_or_else(SessionId::generate);
-        // In the registry a child is its name; elsewhere it is its number, so that a seeded run can be repeated.
-        let number = if slot.registered { number_of(&id) } else { slot.children };
-        slot.children += 1;
-        let descent = Descent::Child(number);
-        let guest = engine.resume(snapshot.as_ref(), Arc::clone(&slot.spec), descent)?;
-        let mut live = Live { guest, lease: None, verification: Verification::default(), changed: true };
-        if slot.registered {
-            live.lease =
-                Some(slot.shared.register_child(slot, &id, checkpoint.as_ref().map(|point| point.number))?);
+        match make_child(slot, id, engine.as_ref(), snapshot.as_ref(), checkpoint.as_ref()) {
+            Ok(child) => children.push(child),
+            Err(error) => {
+                // All or none: nobody would know of those that were made.
+                for mut child in children {
+                    let _ = child.close();
+                }
+                return Err(error);
+            }
         }
-        let (shared, spec) = (Arc::clone(&slot.shared), Arc::clone(&slot.spec));
-        let mut child = Slot::new(id, shared, spec, Arc::default(), Some(live), slot.registered);
-        child.cells = checkpoint.as_ref().map_or(slot.cells, |point| point.cell);
-        if slot.registered {
-            child.note("fork", format!("a child of {}", slot.id))?;
-            child.commit()?;
-        }
-        children.push(Session::new(child));
     }
-    Ok(children)
+    Ok(children.into_iter().map(Session::new).collect())
+}
+
+fn make_child(
+    parent: &mut Slot,
+    id: SessionId,
+    engine: &dyn Engine,
+    snapshot: &dyn Snapshot,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<Slot, Error> {
+    // In the registry a child is its name; elsewhere it is its number, so that a seeded run can be repeated.
+    let number = if parent.registered { number_of(&id) } else { parent.children };
+    parent.children += 1;
+    let guest = engine.resume(snapshot, Arc::clone(&parent.spec), Descent::Child(number))?;
+    let mut live = Live { guest, lease: None, verification: Verification::default(), changed: true };
+    if parent.registered {
+        live.lease = Some(parent.fork_on_disk(&id, checkpoint)?);
+    }
+    let (shared, spec) = (Arc::clone(&parent.shared), Arc::clone(&parent.spec));
+    let mut child = Slot::new(id, shared, spec, Arc::default(), Some(live), parent.registered);
+    child.cells = checkpoint.map_or(parent.cells, |point| point.cell);
+    if parent.registered {
+        let noted = child.note("fork", format!("a child of {}", parent.id));
+        if let Err(error) = noted.and_then(|()| child.commit()) {
+            let _ = child.close();
+            return Err(error);
+        }
+    }
+    Ok(child)
 }
 
 /// A number for a name (FNV-1a).

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use belljar_engine::{Cell, CellHost, Descent, EngineError, Guest, GuestSpec, Snapshot};
-use belljar_store::{CheckpointNote, Facts, HistoryEntry, Lease, Loaded, SessionId};
+use belljar_store::{CheckpointNote, Facts, HistoryEntry, Lease, Loaded, Moment, SessionId};
 
 use super::Switch;
 use super::verification::Verification;
@@ -353,6 +353,16 @@ impl Slot {
             self.commit_if_each()?;
         }
         Ok(undone)
+    }
+
+    /// A child in the registry, which has all that the committed state or the checkpoint has from its first
+    /// moment on.
+    pub(crate) fn fork_on_disk(&mut self, id: &SessionId, from: Option<&Checkpoint>) -> Result<Lease, Error> {
+        let moment = from.map_or(Moment::Head, |checkpoint| Moment::Checkpoint(checkpoint.number));
+        match &self.live()?.lease {
+            Some(lease) => Ok(lease.fork(moment, Some(id.clone()))?),
+            None => Err(Error::NotRegistered),
+        }
     }
 
     /// Ends the session and forgets all that was kept of it.

@@ -1,0 +1,70 @@
+//! Processes that want the same session.
+
+use std::time::Duration;
+
+use belljar::{Error, StoreError};
+use belljar_tests::text;
+
+use crate::places::{child, childs_state, keeping, sandbox};
+
+const PROCESSES: usize = 4;
+const TURNS: usize = 12;
+
+/// Run by `no_turn_is_lost` in processes of their own.
+#[test]
+#[ignore = "a part of another test"]
+fn takes_turns() {
+    let Some(state) = childs_state() else { return };
+    // However long the others take.
+    let sandbox = keeping(&state).wait(Duration::from_secs(500)).build_blocking().unwrap();
+    for turn in 0..TURNS {
+        let session = sandbox.open_blocking("shared").unwrap();
+        let add = "number += 1; n = int(open('n').read()); file = open('n', 'w'); file.write(str(n + 1)); file.close()";
+        session.run_blocking(add).unwrap();
+        if turn % 2 == 0 {
+            session.hibernate_blocking().unwrap();
+        }
+    }
+}
+
+#[test]
+fn no_turn_is_lost() {
+    let state = tempfile::tempdir().unwrap();
+    let sandbox = sandbox(state.path());
+    let session = sandbox.create_blocking(Some("shared")).unwrap();
+    session.run_blocking("number = 0; file = open('n', 'w'); file.write('0'); file.close()").unwrap();
+    session.hibernate_blocking().unwrap();
+    let children: Vec<_> =
+        (0..PROCESSES).map(|_| child("race::takes_turns", state.path()).spawn().unwrap()).collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    let sum = PROCESSES * TURNS;
+    assert_eq!(text(&session, "(number, open('n').read())"), format!("({sum}, '{sum}')"));
+    assert_eq!(session.history_blocking().unwrap().entries.len(), sum + 2);
+}
+
+#[test]
+fn who_does_not_wait_gets_an_error_that_says_who_has_it() {
+    let state = tempfile::tempdir().unwrap();
+    let sandbox = sandbox(state.path());
+    let session = sandbox.create_blocking(Some("shared")).unwrap();
+    session.run_blocking("x = 1").unwrap();
+    let impatient = keeping(state.path()).wait(Duration::ZERO).build_blocking().unwrap();
+    let other = impatient.open_blocking("shared").unwrap();
+    let registry = impatient.registry().unwrap();
+    let attempts = [
+        other.run_blocking("x = 2").map(drop),
+        other.checkpoint_blocking(None).map(drop),
+        other.undo_blocking(1).map(drop),
+        other.fork_blocking(1).map(drop),
+        registry.close("shared"),
+        registry.export("shared", &state.path().join("parcel")).map(drop),
+    ];
+    for attempt in attempts {
+        let error = attempt.unwrap_err();
+        assert!(matches!(error, Error::Store(StoreError::Busy { .. })), "{error}");
+        assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+    }
+    assert_eq!(text(&session, "x"), "1");
+}
