@@ -1,8 +1,10 @@
 //! Processes that want the same session.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use belljar::{Error, StoreError};
+use belljar::{Error, SessionLife, StoreError};
 use belljar_tests::text;
 
 use crate::places::{child, childs_state, keeping, sandbox};
@@ -67,4 +69,37 @@ fn who_does_not_wait_gets_an_error_that_says_who_has_it() {
         assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
     }
     assert_eq!(text(&session, "x"), "1");
+}
+
+/// Whoever lets go of a session finds it asleep, also while the sandbox looks whether some should be.
+#[test]
+fn letting_go_is_done_when_it_returns() {
+    let state = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let sandbox = sandbox(state.path());
+    let registry = sandbox.registry().unwrap();
+    let others: Vec<_> = (0..6).map(|_| sandbox.create_blocking(None).unwrap()).collect();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Each that wakes makes the sandbox look at all.
+        scope.spawn(|| {
+            for other in others.iter().cycle().take_while(|_| !done.load(Ordering::Relaxed)) {
+                other.run_blocking("x = 1").unwrap();
+                other.hibernate_blocking().unwrap();
+                others.iter().for_each(|other| drop(other.wake_blocking()));
+            }
+        });
+        let found: Vec<_> = (1..=300)
+            .map(|turn| {
+                let session =
+                    sandbox.open_blocking("s").or_else(|_| sandbox.create_blocking(Some("s"))).unwrap();
+                session.run_blocking(format!("x = {turn}")).unwrap();
+                drop(session);
+                let info = registry.session("s").unwrap();
+                (info.cells, info.state)
+            })
+            .collect();
+        done.store(true, Ordering::Relaxed);
+        let expected: Vec<_> = (1..=300).map(|turn| (turn, SessionLife::Hibernated)).collect();
+        assert_eq!(found, expected);
+    });
 }

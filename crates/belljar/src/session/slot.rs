@@ -447,7 +447,14 @@ fn excerpt(code: &str) -> String {
 
 fn to_history(outcome: &Outcome) -> serde_json::Value {
     let mut whole = serde_json::to_value(outcome).unwrap_or_default();
-    if whole.to_string().len() <= LONGEST_OUTCOME {
+    let values =
+        outcome.displays.iter().chain(&outcome.value).map(|value| value.data.bytes() + value.text.len());
+    let files = [&outcome.files_created, &outcome.files_modified, &outcome.files_deleted];
+    let texts = [&outcome.stdout, &outcome.stderr].into_iter().chain(files.into_iter().flatten());
+    let roughly = values.sum::<usize>() + texts.map(|text| text.len() + 8).sum::<usize>();
+    // A byte is at most six in JSON; tracebacks are short.
+    let surely_short = roughly < LONGEST_OUTCOME / 8 && outcome.exception.is_none();
+    if surely_short || whole.to_string().len() <= LONGEST_OUTCOME {
         return whole;
     }
     // The figures stay; what was shown is too much to be read again.
