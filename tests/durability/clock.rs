@@ -41,7 +41,7 @@ fn sessions_from_the_future_are_used_as_before() {
         let session = sandbox.create_blocking(Some(name)).unwrap();
         tally::begin(&session, 1);
         session.checkpoint_blocking(Some("one")).unwrap();
-        drop(session);
+        session.hibernate_blocking().unwrap();
         set_times(state.path(), name, time);
         let registry = sandbox.registry().unwrap();
         assert_eq!(registry.session(name).unwrap().last_used_ms, time);
@@ -70,7 +70,9 @@ fn pruning_keeps_what_was_used_last() {
     let registry = sandbox.registry().unwrap();
     let names = ["a-old", "b-never", "c-now", "d-ahead"];
     for name in names {
-        tally::begin(&sandbox.create_blocking(Some(name)).unwrap(), 1);
+        let session = sandbox.create_blocking(Some(name)).unwrap();
+        tally::begin(&session, 1);
+        session.hibernate_blocking().unwrap();
     }
     for (name, time) in [("a-old", now() - CENTURY / 10), ("b-never", u64::MAX), ("d-ahead", now() + CENTURY)]
     {
@@ -99,7 +101,9 @@ fn files_from_the_future_are_collected_and_cooled_all_the_same() {
     let registry = sandbox.registry().unwrap();
     let ahead = SystemTime::now() + Duration::from_millis(CENTURY);
     for name in ["a", "b"] {
-        tally::begin(&sandbox.create_blocking(Some(name)).unwrap(), 7);
+        let session = sandbox.create_blocking(Some(name)).unwrap();
+        tally::begin(&session, 7);
+        session.hibernate_blocking().unwrap();
     }
     for path in files(&state.path().join("tenants")) {
         File::open(path).unwrap().set_times(FileTimes::new().set_modified(ahead)).unwrap();

@@ -36,7 +36,8 @@ impl Scene {
         // What it shares with a child is marked.
         drop(victim.fork_named_blocking(None, "child").unwrap());
         tally::mark(&victim, NUMBER);
-        drop((victim, other));
+        victim.hibernate_blocking().unwrap();
+        other.hibernate_blocking().unwrap();
         if cold {
             sandbox.registry().unwrap().cool(Duration::ZERO).unwrap();
         }

@@ -68,7 +68,7 @@ impl Forge {
         for cell in CELLS {
             assert_eq!(session.run_blocking(cell).unwrap().status, belljar::Status::Ok);
         }
-        drop(session);
+        session.hibernate_blocking().unwrap();
         let store = Store::open(state.path()).unwrap();
         let lease = acquire(&store, "honest");
         let honest = lease.load().unwrap().unwrap().guest;
@@ -263,7 +263,7 @@ fn huge_lengths() {
             if answered(session.wake_blocking()) {
                 answered(session.undoable_blocking());
             }
-            drop(session);
+            answered(session.hibernate_blocking());
             lease = Some(acquire(&forge.store, "crafted"));
         };
         let huge: [&[u8]; 3] = [
@@ -439,7 +439,7 @@ fn more_memory_than_allowed() {
         let sandbox = keeping(state.path()).build_blocking().unwrap();
         let session = sandbox.create_blocking(Some("s")).unwrap();
         session.run_blocking(format!("big = bytearray({SIZE}); import os")).unwrap();
-        drop(session);
+        session.hibernate_blocking().unwrap();
         let store = Store::open(state.path()).unwrap();
         let mut lease = acquire(&store, "s");
         let mut crafted = lease.load().unwrap().unwrap().guest;
@@ -554,6 +554,7 @@ fn with_host_file(state: &Path, host: &Path) {
     let session = sandbox.create_blocking(Some("s")).unwrap();
     session.run_blocking("import os; file = open('/data/in/inside.txt', 'r+'); file.read(1)").unwrap();
     assert_eq!(text(&session, "file.read(2)"), "'ay'");
+    session.hibernate_blocking().unwrap();
 }
 
 #[test]

@@ -67,8 +67,12 @@ impl WasmSnapshot {
         }
         let chunks: Vec<Chunk> =
             saved.chunks.into_iter().map(|SavedChunk { bytes, tag }| Chunk { bytes, tag }).collect();
-        let decode = || postcard::from_bytes::<State<Machine>>(&saved.state);
-        let state = with_chunks_from(chunks.clone(), decode).map_err(|error| refused(error.to_string()))?;
+        let decode = || postcard::take_from_bytes::<State<Machine>>(&saved.state);
+        let (state, rest) =
+            with_chunks_from(chunks.clone(), decode).map_err(|error| refused(error.to_string()))?;
+        if !rest.is_empty() {
+            return Err(refused("something follows its state".to_owned()));
+        }
         if state.version != VERSION {
             return Err(refused(format!("its state is of version {}", state.version)));
         }

@@ -6,6 +6,7 @@ mod verification;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use belljar_engine::{CellHost, Descent, Engine, Event, Interrupter, Snapshot, ToolCall, ToolReply};
 use belljar_store::SessionId;
@@ -342,6 +343,19 @@ impl Session {
             slot.settle();
         });
         (receiver, stop)
+    }
+}
+
+/// It is on disk when this is done, unless a cell of it still runs: then it is when that has ended.
+impl Drop for Session {
+    fn drop(&mut self) {
+        // The keeper may look at it for a moment, and would otherwise be the last to let go.
+        for _ in 0..100 {
+            if let Ok(mut slot) = self.slot.try_lock() {
+                return slot.let_go();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 

@@ -454,6 +454,9 @@ impl WasmGuest {
         base: Option<Arc<Ground>>,
         pages: &BTreeMap<usize, Vec<u8>>,
     ) -> Result<(), EngineError> {
+        if stand.length as u64 > self.spec.limits.memory {
+            return Err(EngineError::Undo("it had more memory then than it may have".to_owned()));
+        }
         let machine = self.shared.surround((*stand.machine).clone(), &self.spec)?;
         if base.is_none() && self.instance.memory().len() == stand.length {
             return self.change_back(stand, machine, pages);

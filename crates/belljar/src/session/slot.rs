@@ -133,11 +133,11 @@ impl Slot {
 
     /// Runs a cell. Its outcome is in the history when this returns.
     pub(crate) fn run(&mut self, request: Request, host: Arc<dyn CellHost>) -> Result<Outcome, Error> {
-        let number = self.cells + 1;
         let registered = self.registered;
         let code = request.code.clone();
-        let live = self.live()?;
-        live.changed = true;
+        self.live()?.changed = true;
+        // Not before it is awake: another process may have gone on with it.
+        let number = self.cells + 1;
         let started_ms = now_ms();
         let cell = Cell { number, file: request.file, code: request.code };
         let report = self.with_guest(|guest| guest.run(cell, host))?;
@@ -407,15 +407,21 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
-    fn drop(&mut self) {
-        if !self.registered || !self.is_live() {
-            return;
-        }
-        // Whoever lets go of a session that has a name wants to find it again.
-        if let Err(error) = self.hibernate() {
+impl Slot {
+    /// Nobody uses it any more. Whoever lets go of a session that has a name wants to find it again.
+    pub(crate) fn let_go(&mut self) {
+        if self.registered
+            && self.is_live()
+            && let Err(error) = self.hibernate()
+        {
             tracing::error!(session = %self.id, %error, "a session could not be kept");
         }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.let_go();
     }
 }
 
