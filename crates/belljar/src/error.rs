@@ -151,6 +151,9 @@ fn engine_hint(error: &EngineError) -> Option<String> {
         EngineError::Mount { .. } => Some(
             "a mount is HOST:GUEST or HOST:GUEST:rw; HOST is a directory, GUEST an absolute path".to_owned(),
         ),
+        EngineError::Restore(reason) if reason.contains("and may have") => {
+            Some("allow it at least as much memory as it has, e.g. with --memory".to_owned())
+        }
         EngineError::Undo(_) => Some(
             "make a checkpoint before what may have to be taken back; `undo` reaches back a few cells"
                 .to_owned(),

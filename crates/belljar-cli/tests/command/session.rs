@@ -167,9 +167,13 @@ mod state {
         home.run("s", "x = 1");
         let large = "y = bytearray(120 << 20); del y; print('had it')";
         assert_eq!(home.belljar(&["run", "--session", "s", "-c", large]).status, 137);
-        let ended = home.belljar(&["run", "--session", "s", "--memory", "256MiB", "-c", large]);
+        home.session(&["fork", "s", "m"]);
+        let ended = home.belljar(&["run", "--session", "m", "--memory", "256MiB", "-c", large]);
         assert_eq!((ended.status, ended.stdout.as_str()), (0, "had it\n"), "{ended:?}");
-        assert_eq!(home.json(&["show", "s"])["policy"], policy);
+        assert_eq!(home.json(&["show", "m"])["policy"], policy);
+        // What it has now, it must be allowed.
+        home.refused(&["run", "--session", "m", "-c", "x"], 125, "may have 96");
+        assert_eq!(home.belljar(&["run", "--session", "m", "--memory", "256MiB", "-c", "x"]).status, 0);
         assert_eq!(home.belljar(&["run", "--session", "s", "-c", "x = 2; 1 / 0"]).status, 1);
         assert_eq!(home.run("s", "print(x)"), "1\n", "on-error is the session's own");
         let never = ["run", "--session", "s", "--rollback", "on-kill", "-c", "x = 3; 1 / 0"];
