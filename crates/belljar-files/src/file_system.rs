@@ -20,6 +20,7 @@ use crate::quota::Ledger;
 use crate::tree::{Inode, InodeId, Tree};
 use crate::{
     Access, Changes, Errno, FileType, MountError, MountInfo, OpenOptions, Quota, Result, Timestamp, Usage,
+    host,
 };
 use resolve::Position;
 
@@ -33,7 +34,7 @@ const MOST_BYTES: u64 = 64 << 30;
 ///
 /// Paths are relative to a directory handle (absolute ones to the root), and are walked as in Unix:
 /// `..` at the root stays there, symbolic links in memory may lead anywhere in the tree, those in a
-/// mount only within it.
+/// mount only within it, and not into another mount inside it.
 ///
 /// Cloning is cheap and takes a snapshot of the tree, the open handles and the pending changes. Files
 /// in read-write mounts are the host's: they aren't part of the snapshot, and a rollback to it doesn't
@@ -72,6 +73,10 @@ impl FileSystem {
 
     /// Makes a host directory appear at an absolute guest path, over an empty or missing directory.
     /// The directories above are made. Symbolic links on the way are refused.
+    ///
+    /// It may be inside another mount, in a directory that the host has, by a name that the host hasn't; the
+    /// two may be made in either order. Nothing is made on the host, and what the host puts there later is
+    /// hidden.
     pub fn mount_directory(
         &mut self,
         guest_path: &str,
@@ -80,13 +85,22 @@ impl FileSystem {
     ) -> std::result::Result<(), MountError> {
         let place = |errno| MountError::Place { path: guest_path.to_owned(), errno };
         let path = normalise_absolute(guest_path).map_err(place)?;
-        if let Some(mount) = self.mounts.overlapping(&path) {
+        if let Some(mount) = self.mounts.at(&path) {
             let other = mount.guest_path.clone();
             return Err(MountError::Overlaps { path, other });
         }
+        if let Some((outer, below)) = self.mounts.around(&path) {
+            let Ok(outer_dir) = outer.dir() else {
+                return Err(MountError::Detached { path, other: outer.guest_path.clone() });
+            };
+            check_host_place(outer_dir, &outer.guest_path, below)?;
+        }
+        for below in self.mounts.inside(&path) {
+            check_host_place(&dir, &path, below)?;
+        }
         // On a copy, so that a refusal leaves nothing behind.
         let (mut tree, mut ledger) = (self.tree.clone(), self.ledger.clone());
-        let point = mount_point(&mut tree, &mut ledger, &path, self.clock)?;
+        let point = mount_point(&mut tree, &mut ledger, &self.mounts, &path, self.clock)?;
         tree.directory_mut(point).map_err(place)?.mount = Some(self.mounts.next_id());
         self.tree = tree;
         self.ledger = ledger;
@@ -95,7 +109,7 @@ impl FileSystem {
     }
 
     /// Gives a mount its directory again, after deserialising. What the guest may do there is said anew, for
-    /// open files too.
+    /// open files too. What the directory has where another mount is inside it is hidden.
     pub fn attach(
         &mut self,
         guest_path: &str,
@@ -154,6 +168,7 @@ impl FileSystem {
     pub fn is_sound(&self) -> bool {
         let held = |inode| self.handles.holds(inode);
         self.tree.audit(held).is_some_and(|usage| usage == self.ledger.tree() && usage.bytes <= MOST_BYTES)
+            && self.mounts_are_sound()
     }
 
     /// The quota it was made with.
@@ -201,12 +216,41 @@ impl FileSystem {
         self.record_write(&file);
         Ok(())
     }
+
+    /// Whether each mount covers the directory at its path, and that directory knows.
+    fn mounts_are_sound(&self) -> bool {
+        self.mounts.with_ids().all(|(id, mount)| {
+            self.tree.directory(mount.point).is_ok_and(|point| {
+                let path = || self.tree.path_of(point.parent, &point.name);
+                point.mount == Some(id) && path().as_deref() == Some(&mount.guest_path)
+            })
+        })
+    }
 }
 
-/// Finds or makes the empty directory that a mount will cover.
+/// Refuses a mount point below a mount where the host has something, or no directory for it.
+fn check_host_place(outer: &Dir, outer_path: &str, below: &str) -> std::result::Result<(), MountError> {
+    let path = || join(outer_path, below);
+    let ends = below.match_indices('/').map(|(index, _)| index);
+    for end in ends.chain([below.len()]) {
+        let is_last = end == below.len();
+        match host::stat(outer, &below[..end], false) {
+            Ok(found) if found.is_dir() && !is_last => {}
+            Ok(_) => {
+                return Err(MountError::Hides { path: path(), hidden: join(outer_path, &below[..end]) });
+            }
+            Err(Errno::NoEntry) if is_last => {}
+            Err(errno) => return Err(MountError::Place { path: path(), errno }),
+        }
+    }
+    Ok(())
+}
+
+/// Finds or makes the directory that a mount will cover: empty, but for the points of mounts inside it.
 fn mount_point(
     tree: &mut Tree,
     ledger: &mut Ledger,
+    mounts: &MountTable,
     path: &str,
     now: Timestamp,
 ) -> std::result::Result<InodeId, MountError> {
@@ -228,8 +272,18 @@ fn mount_point(
             Some(_) => return Err(hides(walked)),
         };
     }
-    match tree.directory(directory).map_err(place)?.entries.get_min() {
-        Some((name, _)) => Err(hides(join(path, name))),
-        None => Ok(directory),
+    let mut pending = vec![(walked, directory)];
+    while let Some((path, directory)) = pending.pop() {
+        for (name, entry) in &tree.directory(directory).map_err(place)?.entries {
+            let below = join(&path, name);
+            if mounts.at(&below).is_some() {
+                continue;
+            }
+            if !mounts.any_below(&below) {
+                return Err(hides(below));
+            }
+            pending.push((below, entry.inode));
+        }
     }
+    Ok(directory)
 }

@@ -9,7 +9,8 @@
 //! - **A file system is data**: it can be serialised, open handles included. What can't be (host
 //!   descriptors and mounted directories) is opened again on use, after [`FileSystem::attach`].
 //! - **Host directories are reached through [`Dir`] handles only**, so that no path, symbolic link or
-//!   race leads out. Read-write mounts are outside snapshots: a clone doesn't copy host files.
+//!   race leads out; a mount inside another has a handle of its own. Read-write mounts are outside
+//!   snapshots: a clone doesn't copy host files.
 //! - **What changed** is noted as it passes ([`FileSystem::take_changes`]), never searched for.
 //!
 //! `file_system.rs` holds the operations, by topic; `tree.rs` the memory, `host.rs` the host; `handle.rs`,

@@ -80,6 +80,11 @@ pub(crate) fn join(directory: &str, name: &str) -> String {
     }
 }
 
+/// A relative path's directory, empty where relative paths start, and its last name.
+pub(crate) fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use crate::handle::{HostPlace, Node};
 use crate::path::check;
 use crate::quota::Account;
 use crate::tree::{Inode, Kind};
-use crate::{DirectoryStream, Errno, Handle, Result, host};
+use crate::{DirectoryEntry, DirectoryStream, Errno, FileType, Handle, Result, host};
 
 impl FileSystem {
     /// The names in a directory, as they are now.
@@ -24,8 +24,17 @@ impl FileSystem {
                 let HostPlace::Path(path) = place else {
                     return Ok(DirectoryStream::held(Vec::new()));
                 };
-                let dir = self.mounts.get(*mount)?.dir()?;
-                Ok(DirectoryStream::held(host::list(dir, path)?))
+                let mounted = self.mounts.get(*mount)?;
+                let mut entries = host::list(mounted.dir()?, path)?;
+                if !mounted.inner.is_empty() {
+                    let directory = self.real_host_directory(*mount, path)?;
+                    for inner in mounted.inner.iter().filter(|inner| inner.parent() == directory) {
+                        entries.retain(|entry| entry.name != inner.name());
+                        let name = inner.name().to_owned();
+                        entries.push(DirectoryEntry { name, file_type: FileType::Directory });
+                    }
+                }
+                Ok(DirectoryStream::held(entries))
             }
         }
     }

@@ -60,6 +60,7 @@ impl FileSystem {
         }
         let last = if options.follow_symlinks && !exclusive { Last::Follow } else { Last::NoFollow };
         match self.resolve(start, path, last)? {
+            Found::Host { slash: true, .. } if exclusive => Err(Errno::Exist),
             Found::Entry { slash: true, .. } | Found::Host { slash: true, .. } if options.create => {
                 Err(Errno::IsDirectory)
             }
@@ -180,6 +181,9 @@ impl FileSystem {
         let mut created = false;
         let (opened, metadata) = match opened {
             Err(Errno::NoEntry) if options.create => {
+                if how.follow && !options.exclusive && self.is_link_to_inner_mount(mount, &path)? {
+                    return Err(Errno::IsDirectory);
+                }
                 self.ledger.charge(Account::Mounts, 0, 1)?;
                 created = true;
                 create_on_host(dir, &path, how, options.exclusive)

@@ -63,7 +63,12 @@ impl FileSystem {
                 Ok(())
             }
             Found::Host { mount, path, .. } => {
-                self.mounts.get(mount)?.writable_dir()?.remove_dir(&path)?;
+                let mounted = self.mounts.get(mount)?;
+                let dir = mounted.writable_dir()?;
+                if mounted.has_mount_below(&path) {
+                    return Err(Errno::NotEmpty);
+                }
+                dir.remove_dir(&path)?;
                 self.ledger.credit(Account::Mounts, 0, 1);
                 self.mark_unlinked(mount, &path, None);
                 Ok(())

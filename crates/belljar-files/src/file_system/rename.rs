@@ -38,6 +38,12 @@ impl FileSystem {
                 Found::Host { mount, path: old, slash: old_slash, .. },
                 Found::Host { mount: new_mount, path: new, slash: new_slash, .. },
             ) if mount == new_mount => self.rename_host(mount, &old, &new, old_slash || new_slash),
+            (Found::Entry { inode: Some(point), .. }, Found::Host { mount, .. })
+            | (Found::Host { mount, .. }, Found::Entry { inode: Some(point), .. })
+                if self.outer_mount(point) == Some(mount) =>
+            {
+                Err(Errno::Busy)
+            }
             _ => Err(Errno::CrossDevice),
         }
     }
@@ -99,6 +105,12 @@ impl FileSystem {
             && Identity::of(replaced) == Identity::of(&moved)
         {
             return Ok(());
+        }
+        if mounted.has_mount_below(old) {
+            return Err(Errno::Busy);
+        }
+        if moved.is_dir() && mounted.has_mount_below(new) {
+            return Err(Errno::NotEmpty);
         }
         dir.rename(old, dir, new)?;
         if let Some(replaced) = &replaced {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::FileSystem;
 use crate::handle::{HostPlace, Node};
 use crate::mount::MountId;
-use crate::path::{LINK_LIMIT, NAME_LIMIT, check, join, next_component};
+use crate::path::{LINK_LIMIT, NAME_LIMIT, check, join, next_component, split};
 use crate::tree::{InodeId, Kind, Tree};
 use crate::{Errno, Handle, Result, host};
 
@@ -113,6 +113,13 @@ impl FileSystem {
                 Position::Memory(directory) => *directory,
                 Position::Host { mount, path } => {
                     let mount = *mount;
+                    if let Some(inner) = self.inner_mount(mount, path, name)? {
+                        if component.last && last == Last::Entry {
+                            return self.point_of(inner, slash);
+                        }
+                        position = Position::Host { mount: inner, path: String::new() };
+                        continue;
+                    }
                     if component.last && last == Last::Entry {
                         *path = self.real_host_directory(mount, path)?;
                     }
@@ -172,8 +179,11 @@ impl FileSystem {
         match position {
             Position::Memory(inode) => Ok(Position::Memory(self.tree.parent(inode)?)),
             Position::Host { mount, path } if path.is_empty() => {
-                let point = self.mounts.get(mount)?.point;
-                Ok(Position::Memory(self.tree.parent(point)?))
+                let mount = self.mounts.get(mount)?;
+                match &mount.outer {
+                    Some(outer) => Ok(Position::Host { mount: outer.mount, path: outer.parent().to_owned() }),
+                    None => Ok(Position::Memory(self.tree.parent(mount.point)?)),
+                }
             }
             Position::Host { mount, path } => {
                 let mut path = self.real_host_directory(mount, &path)?;
@@ -184,6 +194,61 @@ impl FileSystem {
                 Ok(Position::Host { mount, path })
             }
         }
+    }
+
+    /// The mount at `name` in a directory of another mount, by whatever path that directory was reached.
+    /// A symbolic link to the mount itself is the host's to follow, and leads nowhere.
+    fn inner_mount(&self, mount: MountId, directory: &str, name: &str) -> Result<Option<MountId>> {
+        let inner = &self.mounts.get(mount)?.inner;
+        if !inner.iter().any(|inner| inner.name() == name) {
+            return Ok(None);
+        }
+        // If there is no such directory, it is the host that says so.
+        let Ok(directory) = self.real_host_directory(mount, directory) else {
+            return Ok(None);
+        };
+        let found = inner.iter().find(|inner| inner.name() == name && inner.parent() == directory);
+        Ok(found.map(|inner| inner.mount))
+    }
+
+    /// The directory in memory that a mount covers, as what its name leads to.
+    fn point_of(&self, mount: MountId, slash: bool) -> Result<Found> {
+        let inode = self.mounts.get(mount)?.point;
+        let point = self.tree.directory(inode)?;
+        Ok(Found::Entry { directory: point.parent, name: point.name.clone(), inode: Some(inode), slash })
+    }
+
+    /// The mount that a mount point is inside of.
+    pub(super) fn outer_mount(&self, point: InodeId) -> Option<MountId> {
+        let mount = self.tree.directory(point).ok()?.mount?;
+        Some(self.mounts.get(mount).ok()?.outer.as_ref()?.mount)
+    }
+
+    /// Whether what is missing at `path` is missing because a symbolic link there leads to the point of a
+    /// mount inside this one, where the host has nothing and is to have nothing.
+    pub(super) fn is_link_to_inner_mount(&self, mount: MountId, path: &str) -> Result<bool> {
+        let mounted = self.mounts.get(mount)?;
+        if mounted.inner.is_empty() {
+            return Ok(false);
+        }
+        let dir = mounted.dir()?;
+        let mut path = path.to_owned();
+        for _ in 0..LINK_LIMIT {
+            let Some(target) =
+                dir.read_link(&path).ok().and_then(|target| target.to_str().map(str::to_owned))
+            else {
+                return Ok(false);
+            };
+            let start = Position::Host { mount, path: split(&path).0.to_owned() };
+            path = match self.resolve(start, &target, Last::Entry) {
+                Ok(Found::Entry { inode: Some(inode), .. }) => {
+                    return Ok(self.outer_mount(inode) == Some(mount));
+                }
+                Ok(Found::Host { mount: on, path, .. }) if on == mount => path,
+                _ => return Ok(false),
+            };
+        }
+        Ok(false)
     }
 
     /// Where a directory below a mount is without symbolic links: what is above it is above there, and

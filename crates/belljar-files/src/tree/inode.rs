@@ -25,7 +25,7 @@ pub(crate) struct Directory {
     pub(crate) parent: InodeId,
     /// Its name in `parent`, so that its path is found without searching.
     pub(crate) name: Arc<str>,
-    /// Set where a host directory is mounted; then `entries` is empty.
+    /// Set where a host directory is mounted; then `entries` leads only to the points of mounts inside it.
     pub(crate) mount: Option<MountId>,
 }
 

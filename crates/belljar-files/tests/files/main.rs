@@ -7,6 +7,7 @@ mod escape;
 mod hostile;
 mod model;
 mod mounts;
+mod nested;
 mod quota;
 mod semantics;
 mod snapshot;

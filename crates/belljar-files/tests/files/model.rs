@@ -137,6 +137,8 @@ struct Ours {
     /// The topmost directory that operations could reach.
     top: String,
     base_path: String,
+    /// A mount that is there and can't be changed.
+    inner: Option<String>,
     slots: [Option<Handle>; SLOTS],
 }
 
@@ -148,7 +150,7 @@ impl Ours {
         let base = files.open_at(root, base_path, OpenOptions::reading()).unwrap();
         files.take_changes();
         let top = base_path[..2].to_owned();
-        Self { files, base, top, base_path: base_path.to_owned(), slots: [None; SLOTS] }
+        Self { files, base, top, base_path: base_path.to_owned(), inner: None, slots: [None; SLOTS] }
     }
 
     fn start(&self, start: Start) -> Option<Handle> {
@@ -198,6 +200,9 @@ impl Ours {
             let directory = self.files.open_at(self.base, &path, OpenOptions::reading()).unwrap();
             for entry in self.files.read_directory(directory).unwrap() {
                 let path = format!("{path}/{}", entry.name);
+                if self.inner.as_ref() == Some(&path) {
+                    continue;
+                }
                 if entry.file_type == FileType::Directory {
                     pending.push(path.clone());
                     if !self.base_path.starts_with(&path) {
@@ -442,18 +447,25 @@ fn linux() -> (tempfile::TempDir, Linux) {
 
 /// Runs both sides, then checks the change list against the trees before and after, and that nothing
 /// is charged for once all is removed.
-fn check(mut ours: Ours, operations: &[Operation]) -> Result<(), TestCaseError> {
-    let (_directory, mut linux) = linux();
+fn check(ours: Ours, operations: &[Operation]) -> Result<(), TestCaseError> {
+    let (_directory, linux) = linux();
+    check_against(linux, ours, operations)
+}
+
+fn check_against(mut linux: Linux, mut ours: Ours, operations: &[Operation]) -> Result<(), TestCaseError> {
     let empty = ours.files.usage();
     let half = operations.len() / 2;
-    let mut before = BTreeMap::new();
+    let mut before = ours.contents();
     for (number, operation) in operations.iter().enumerate() {
         if number == half {
             before = ours.contents();
             ours.files.take_changes();
         }
-        let expected = linux.answer(operation);
         let answer = ours.answer(operation);
+        if ours.inner.is_some() && is_refusal_of_mount(&answer) {
+            continue;
+        }
+        let expected = linux.answer(operation);
         prop_assert!(
             agree(operation, &answer, &expected),
             "{operation:?}: {answer:?}, Linux says {expected:?}"
@@ -465,6 +477,11 @@ fn check(mut ours: Ours, operations: &[Operation]) -> Result<(), TestCaseError> 
     ours.remove_everything();
     prop_assert_eq!(ours.files.usage(), empty);
     Ok(())
+}
+
+/// What Linux would answer too if there were a mount; a plain directory in its place doesn't.
+fn is_refusal_of_mount(answer: &Answer) -> bool {
+    matches!(answer, Answer::Failed(Errno::Busy | Errno::ReadOnly | Errno::CrossDevice))
 }
 
 /// The same answer, with two exceptions: both may refuse in their own words to make a file where a link
@@ -523,5 +540,40 @@ proptest! {
         let base = format!("/m{}", "/d".repeat(DEPTH));
         let ours = Ours::new(files, &base);
         check(ours, &operations)?;
+    }
+
+    /// A read-only mount at `c` of the base, inside the read-write one: a directory like any other, that
+    /// stays as it is. Links of the host don't lead into it, so there are none to it.
+    #[test]
+    fn a_mount_in_a_mount_does_what_linux_does(operations in prop::collection::vec(operation(false), 1..60)) {
+        let operations: Vec<_> = operations
+            .into_iter()
+            .filter(|operation| !matches!(operation, Operation::Symlink(target, ..) if target.starts_with('c')))
+            .collect();
+        let (outer, inner) = (scratch(), scratch());
+        let below = "d/".repeat(DEPTH);
+        let base = format!("/m/{}", below.trim_end_matches('/'));
+        std::fs::create_dir_all(outer.path().join(&below)).unwrap();
+        let (directory, linux) = linux();
+        let fill = |path: std::path::PathBuf| {
+            std::fs::create_dir_all(path.join("b")).unwrap();
+            std::fs::write(path.join("a"), "inner").unwrap();
+            std::fs::write(path.join("b/c"), "deeper").unwrap();
+        };
+        fill(inner.path().to_owned());
+        fill(directory.path().join(&below).join("c"));
+
+        let mut files = FileSystem::new(Quota::default());
+        files.mount_directory("/m", crate::open_host(&outer), Access::ReadWrite).unwrap();
+        files.mount_directory(&format!("{base}/c"), crate::open_host(&inner), Access::ReadOnly).unwrap();
+        let mut ours = Ours::new(files, &base);
+        ours.inner = Some(format!("{base}/c"));
+        check_against(linux, ours, &operations)?;
+
+        prop_assert!(std::fs::symlink_metadata(outer.path().join(&below).join("c")).is_err());
+        prop_assert_eq!(std::fs::read(inner.path().join("a")).unwrap(), b"inner");
+        prop_assert_eq!(std::fs::read(inner.path().join("b/c")).unwrap(), b"deeper");
+        prop_assert_eq!(std::fs::read_dir(inner.path()).unwrap().count(), 2);
+        prop_assert_eq!(std::fs::read_dir(inner.path().join("b")).unwrap().count(), 1);
     }
 }

@@ -113,16 +113,11 @@ fn mounts_that_hide_something_are_refused() {
     files.write_file("/f", b"").unwrap();
     let mut mount = |path: &str| files.mount_directory(path, open_host(&host), Access::ReadOnly);
     mount("/data").unwrap();
-    for path in ["/data", "/data/", "/data/inner"] {
+    for path in ["/data", "/data/"] {
         let error = mount(path).unwrap_err().to_string();
         assert!(error.ends_with("overlaps the mount at /data"), "{error}");
     }
     mount("/database").unwrap();
-    mount("/outer/inner").unwrap();
-    assert_eq!(
-        mount("/outer").unwrap_err().to_string(),
-        "mount at /outer overlaps the mount at /outer/inner"
-    );
     assert_eq!(mount("/workspace").unwrap_err().to_string(), "mount at /workspace would hide /workspace/d");
     assert_eq!(mount("/f/x").unwrap_err().to_string(), "mount at /f/x would hide /f");
     assert!(matches!(mount("/"), Err(MountError::Overlaps { .. } | MountError::Hides { .. })));
