@@ -5,6 +5,7 @@
 //! environments/<hash>/                  what sessions were made from; opaque
 //! environments/lock                     held by whoever collects environments
 //! tenants/<tenant>/lock                 shared by commits, held alone by whoever collects
+//! tenants/<tenant>/environments/<name>  what a named environment is to be made of
 //! tenants/<tenant>/packs/<id>.hot       memory and contents, raw
 //! tenants/<tenant>/packs/<id>.cold      the same, compressed
 //! tenants/<tenant>/sessions/<id>/session.json, lease, history, <hash>.point
@@ -125,6 +126,10 @@ pub(crate) struct TenantDirectory {
 impl TenantDirectory {
     pub(crate) fn packs(&self) -> PathBuf {
         self.path.join("packs")
+    }
+
+    pub(crate) fn definitions(&self) -> PathBuf {
+        self.path.join("environments")
     }
 
     pub(crate) fn sessions(&self) -> PathBuf {

@@ -24,6 +24,7 @@ mod clock;
 mod collect;
 mod cool;
 mod create;
+mod definitions;
 mod draft;
 mod environments;
 mod error;

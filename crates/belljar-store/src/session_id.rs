@@ -22,17 +22,7 @@ impl SessionId {
     ///
     /// [`StoreError::InvalidName`] says which rule it breaks.
     pub fn parse(name: &str) -> Result<Self, StoreError> {
-        let refuse = |reason| Err(StoreError::InvalidName { what: "session", given: clipped(name), reason });
-        let Some(first) = name.bytes().next() else { return refuse("it is empty") };
-        if name.len() > LONGEST {
-            return refuse("it is longer than 64 characters");
-        }
-        if !first.is_ascii_alphanumeric() {
-            return refuse("it doesn't begin with a letter or digit");
-        }
-        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)) {
-            return refuse("it has characters other than letters, digits, '.', '_' and '-'");
-        }
+        check_name("session", name)?;
         Ok(Self(name.to_owned()))
     }
 
@@ -49,6 +39,22 @@ impl SessionId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Whether something of a tenant's own can be called this.
+pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), StoreError> {
+    let refuse = |reason| Err(StoreError::InvalidName { what, given: clipped(name), reason });
+    let Some(first) = name.bytes().next() else { return refuse("it is empty") };
+    if name.len() > LONGEST {
+        return refuse("it is longer than 64 characters");
+    }
+    if !first.is_ascii_alphanumeric() {
+        return refuse("it doesn't begin with a letter or digit");
+    }
+    if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)) {
+        return refuse("it has characters other than letters, digits, '.', '_' and '-'");
+    }
+    Ok(())
 }
 
 /// Whose sessions: nothing is ever shared between two tenants. Small letters, digits and `-`.
