@@ -5,17 +5,16 @@ import sys
 
 import wit_world
 
-from belljar_guest import Kernel, immortal, platform, preload, warm  # noqa: F401  the host calls `immortal`
+from belljar_guest import Kernel, foreign, immortal, imports, platform, preload, warm  # noqa: F401  the host calls `immortal`
 
-PACKAGES = "/data/site-packages"
-
+foreign.install()
 preload.preload()
 platform.install(wit_world.exchange)
 kernel = Kernel(wit_world.exchange)
 kernel.install()
 os.environ.clear()  # a session's environment comes with BOOT
-# The working directory first, as for `python -c`; the kernel's own directory last.
-sys.path[:] = ["", *[entry for entry in sys.path if entry and entry != "/0"], PACKAGES, "/0"]
+# The environment's packages, then the working directory, as for `python -c`; the kernel's own directory last.
+sys.path[:] = [imports.PACKAGES, "", *[entry for entry in sys.path if entry not in ("", "/0", "/1", "/2")], "/0"]
 warm.warm(kernel)
 
 

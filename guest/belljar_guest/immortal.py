@@ -6,6 +6,8 @@ every function, constant and type that a cell touches would cost a page of its o
 Only what modules lead to is listed: a temporary object that was freed before the host looks must not be among it.
 """
 
+import builtins
+import gc
 import sys
 from array import array
 from gc import get_referents
@@ -17,7 +19,13 @@ _CODE_PARTS = ("co_consts", "co_names", "co_filename", "co_name", "co_qualname",
 
 
 def write(path):
-    """Writes the count that immortal objects have, then the addresses of objects, as unsigned 32-bit numbers."""
+    """Writes the count that immortal objects have, then the addresses of objects, as unsigned 32-bit numbers.
+
+    What starts from this memory begins without `_`, and its collector needn't look at what is there already.
+    """
+    vars(builtins).pop("_", None)
+    gc.collect()
+    gc.freeze()
     addresses = array("I", [sys.getrefcount(None)])
     seen = {id(addresses)}
     found = [sys.modules]

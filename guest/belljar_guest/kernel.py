@@ -102,7 +102,10 @@ class Kernel:
             os.environ.update(environment)
             path = environment.get("PYTHONPATH")
             if path:
-                sys.path[1:1] = [entry for entry in path.split(":") if entry and entry not in sys.path]
+                at = sys.path.index("") + 1 if "" in sys.path else 0
+                sys.path[at:at] = [entry for entry in path.split(":") if entry and entry not in sys.path]
+        if spec.get("inject_setup") is False and imports.PACKAGES in sys.path:
+            sys.path.remove(imports.PACKAGES)
         workspace = spec.get("cwd")
         if workspace and workspace != os.getcwd():  # a guest that starts from an image is there already
             os.chdir(workspace)

@@ -16,7 +16,7 @@ pkgutil platform plistlib pprint pydoc queue quopri random re reprlib runpy sche
 shutil signal socket sqlite3 stat statistics string string.templatelib struct subprocess sys sysconfig tarfile tempfile
 textwrap threading time timeit token tokenize tomllib trace traceback tracemalloc types typing unicodedata unittest
 unittest.mock urllib.error urllib.parse urllib.request uuid warnings wave weakref xml.dom.minidom xml.etree.ElementTree
-xml.sax xml.sax.saxutils zipfile zlib zoneinfo _strptime _pydecimal doctest ctypes multiprocessing ssl bz2 lzma
+xml.sax xml.sax.saxutils zipfile zlib zoneinfo _strptime _pydecimal doctest multiprocessing ssl bz2 lzma
 compression.zstd
 """.split()
 

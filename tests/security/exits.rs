@@ -39,7 +39,8 @@ hostile! {
 }
 
 raising! {
-    ctypes_is_absent("import ctypes") => "ModuleNotFoundError";
+    ctypes_loads_nothing("import ctypes\nctypes.CDLL(None)") => "OSError";
+    ctypes_reaches_no_memory("import ctypes\nctypes.string_at(0)") => "OSError";
     _ctypes_is_absent("import _ctypes") => "ModuleNotFoundError";
     testcapi_is_absent("import _testcapi") => "ModuleNotFoundError";
     testinternalcapi_is_absent("import _testinternalcapi") => "ModuleNotFoundError";

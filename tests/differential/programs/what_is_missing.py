@@ -14,7 +14,8 @@ lock, local = threading.RLock(), threading.local()
 local.x = 1
 with lock:
     print(threading.current_thread().name, threading.active_count(), lock.acquire(blocking=False), vars(local), threading.Event().wait(0.01))
-# %% raises ModuleNotFoundError
+# %% raises OSError
 import ctypes
+ctypes.CDLL(None)
 # %% raises ModuleNotFoundError
 import ssl
