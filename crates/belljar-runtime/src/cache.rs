@@ -10,12 +10,12 @@ use std::{
     io::{self, ErrorKind},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use tempfile::TempDir;
 
-pub use self::error::CacheError;
+pub use self::{error::CacheError, manifest::hash_tree};
 use self::{lock::Lock, manifest::Manifest};
 use crate::progress::Progress;
 
@@ -23,10 +23,14 @@ mod error;
 mod lock;
 mod manifest;
 
+/// How exactly it is known when an entry was last used.
+const TOUCH: Duration = Duration::from_secs(3600);
+
 /// A cache directory.
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
+    under: Option<PathBuf>,
 }
 
 /// One entry, as listed.
@@ -38,12 +42,20 @@ pub struct Entry {
     pub key: String,
     /// The size of its files.
     pub bytes: u64,
+    /// When it was made or last [touched](Cache::touch), if the file system says so.
+    pub used: Option<SystemTime>,
 }
 
 impl Cache {
     /// A cache in `root`. Touches nothing: the directory is made with the first entry.
     pub fn open(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into(), under: None }
+    }
+
+    /// A cache in `root` over another in `under`, which may be read-only: entries are found in both, and made,
+    /// listed and removed in `root` only.
+    pub fn layered(root: impl Into<PathBuf>, under: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), under: Some(under.into()) }
     }
 
     /// The cache's directory.
@@ -53,8 +65,10 @@ impl Cache {
 
     /// The entry's directory, if it is there and its files have the right sizes.
     pub fn find(&self, kind: &str, key: &str) -> Option<PathBuf> {
-        let entry = self.kind(kind).ok()?.join(checked(key).ok()?);
-        Manifest::is_complete(&entry).then_some(entry)
+        let (kind, key) = (checked(kind).ok()?, checked(key).ok()?);
+        let roots = [Some(&self.root), self.under.as_ref()];
+        let mut entries = roots.into_iter().flatten().map(|root| root.join(kind).join(key));
+        entries.find(|entry| Manifest::is_complete(entry))
     }
 
     /// The entry's directory. If it isn't there, `build` fills the directory it is given.
@@ -98,6 +112,11 @@ impl Cache {
         Manifest::verify(entry)
     }
 
+    /// What [`hash_tree`] said of a directory in an entry, when that was made.
+    pub fn tree_id(&self, entry: &Path, name: &str) -> Option<String> {
+        Manifest::tree(entry, name)
+    }
+
     /// All entries, sorted.
     ///
     /// # Errors
@@ -106,7 +125,8 @@ impl Cache {
         let mut entries = Vec::new();
         for (kind, directory) in children(&self.root)? {
             for (key, path) in children(&directory)? {
-                entries.push(Entry { kind: kind.clone(), key, bytes: size(&path)? });
+                let used = fs::metadata(&path).and_then(|found| found.modified()).ok();
+                entries.push(Entry { kind: kind.clone(), key, bytes: size(&path)?, used });
             }
         }
         entries.sort();
@@ -132,6 +152,39 @@ impl Cache {
             }
         }
         sweep(&directory, "");
+        Ok(freed)
+    }
+
+    /// Notes that an entry was used just now. Where that can't be noted nothing happens: it may only be removed
+    /// sooner.
+    pub fn touch(&self, kind: &str, key: &str) {
+        let noted = self.kind(kind).and_then(|directory| {
+            let entry = directory.join(checked(key)?);
+            let touched = File::open(&entry).and_then(|entry| {
+                let age = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
+                if age < TOUCH { Ok(()) } else { entry.set_modified(SystemTime::now()) }
+            });
+            touched.map_err(|error| CacheError::io(&entry, error))
+        });
+        if let Err(error) = noted {
+            tracing::debug!(%error, kind, key, "not touched");
+        }
+    }
+
+    /// Removes one entry, whole or damaged, and returns how many bytes it had: none if it isn't there or is being
+    /// made. Processes that have it open keep what they have open.
+    ///
+    /// # Errors
+    /// If something can't be removed.
+    pub fn remove(&self, kind: &str, key: &str) -> Result<u64, CacheError> {
+        let directory = self.kind(kind)?;
+        let entry = directory.join(checked(key)?);
+        if !entry.exists() {
+            return Ok(0);
+        }
+        let Some(_lock) = Lock::try_take(&lock_path(&directory, key))? else { return Ok(0) };
+        let freed = size(&entry)?;
+        retire(&directory, key)?;
         Ok(freed)
     }
 

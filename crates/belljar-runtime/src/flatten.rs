@@ -120,6 +120,7 @@ fn features() -> WasmFeatures {
         | WasmFeatures::REFERENCE_TYPES
         | WasmFeatures::MULTI_VALUE
         | WasmFeatures::BULK_MEMORY
+        | WasmFeatures::SIMD
         | WasmFeatures::FLOATS
         | WasmFeatures::GC_TYPES
 }

@@ -22,8 +22,8 @@
 #![forbid(unsafe_code)]
 
 pub use self::{
-    cache::{Cache, CacheError, Entry},
-    make::{MakeError, Maker},
+    cache::{Cache, CacheError, Entry, hash_tree},
+    make::{LinkedExtension, MakeError, Maker, host},
     progress::{Progress, Quiet},
     runtime::Runtime,
 };

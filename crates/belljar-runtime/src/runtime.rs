@@ -3,7 +3,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::flatten::Facts;
+use crate::{cache::Cache, flatten::Facts};
 
 /// A runtime in the cache: CPython as one WebAssembly module with its memory, and the files it imports from.
 #[derive(Clone, Debug)]
@@ -17,10 +17,13 @@ pub struct Runtime {
 }
 
 impl Runtime {
+    /// The runtimes' place in the cache.
+    pub(crate) const KIND: &str = "runtime";
     pub(crate) const CORE: &str = "core.wasm";
     pub(crate) const IMAGE: &str = "base.img";
     pub(crate) const FACTS: &str = "runtime.json";
-    pub(crate) const STDLIB: &str = "stdlib";
+    /// The standard library's place among the [parts](Runtime::parts).
+    pub const STDLIB: &str = "stdlib";
     pub(crate) const ZONEINFO: &str = "zoneinfo";
     pub(crate) const COMPONENT: &str = "component.wasm.zst";
 
@@ -28,6 +31,11 @@ impl Runtime {
     pub(crate) fn open(id: &str, root: &Path) -> Option<Self> {
         let facts: Facts = serde_json::from_slice(&fs::read(root.join(Self::FACTS)).ok()?).ok()?;
         (facts.format == Facts::FORMAT).then(|| Self { id: id.to_owned(), root: root.to_owned(), facts })
+    }
+
+    /// The runtime of this name, if it is in the cache.
+    pub fn find(cache: &Cache, id: &str) -> Option<Self> {
+        Self::open(id, &cache.find(Self::KIND, id)?)
     }
 
     /// Opens a runtime that was put aside (see [`Runtime::parts`]) in `root`; `None` if it isn't one.

@@ -46,7 +46,7 @@ pub enum CacheError {
 
 impl CacheError {
     /// Sorts a failure of the file system by what its user can do.
-    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+    pub fn io(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Self::NotWritable { path, source },

@@ -15,6 +15,8 @@ use super::error::CacheError;
 const NAME: &str = "manifest.json";
 const FORMAT: u32 = 1;
 const READ_ONLY: u32 = 0o444;
+/// A tool stays one.
+const EXECUTABLE: u32 = 0o111;
 
 #[derive(PartialEq, Serialize, Deserialize)]
 pub(super) struct Manifest {
@@ -35,8 +37,10 @@ struct Item {
 impl Manifest {
     /// Makes every file below `entry` read-only and durable, and writes the manifest.
     pub(super) fn seal(entry: &Path) -> Result<(), CacheError> {
-        let manifest =
-            Self::survey(entry, &mut |path| fs::set_permissions(path, Permissions::from_mode(READ_ONLY)))?;
+        let manifest = Self::survey(entry, &mut |path| {
+            let executable = fs::metadata(path)?.permissions().mode() & EXECUTABLE;
+            fs::set_permissions(path, Permissions::from_mode(READ_ONLY | executable))
+        })?;
         let path = entry.join(NAME);
         let json = serde_json::to_vec_pretty(&manifest).map_err(io::Error::from);
         let written = json.and_then(|json| {
@@ -79,6 +83,12 @@ impl Manifest {
         }
     }
 
+    /// The hash of a tree in the entry, as it was when it was made.
+    pub(super) fn tree(entry: &Path, name: &str) -> Option<String> {
+        let mut manifest = Self::read(entry).ok()?;
+        manifest.items.remove(name).filter(|item| item.tree).map(|item| item.blake3)
+    }
+
     fn read(entry: &Path) -> io::Result<Self> {
         Ok(serde_json::from_slice(&fs::read(entry.join(NAME))?)?)
     }
@@ -97,6 +107,16 @@ impl Manifest {
         }
         Ok(Self { format: FORMAT, items })
     }
+}
+
+/// A hash over all names and contents below a directory: what an entry's manifest says of such a tree.
+///
+/// # Errors
+/// If something can't be read, or is neither a file nor a directory.
+pub fn hash_tree(directory: &Path) -> Result<String, CacheError> {
+    let mut walk = Walk { hasher: blake3::Hasher::new(), size: 0, visit: &mut |_| Ok(()) };
+    walk.enter(directory, "")?;
+    Ok(walk.hasher.finalize().to_hex().to_string())
 }
 
 struct Walk<'v> {

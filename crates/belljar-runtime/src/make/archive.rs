@@ -9,7 +9,11 @@ use std::{
 use super::error::MakeError;
 use crate::cache::CacheError;
 
-pub(super) fn unzip(file: &Path, directory: &Path) -> Result<(), MakeError> {
+/// Unpacks a wheel, or another zip archive that is trusted to be of a reasonable size.
+///
+/// # Errors
+/// If it isn't an archive, or something in it leads outside.
+pub fn unzip(file: &Path, directory: &Path) -> Result<(), MakeError> {
     let refuse = |reason: String| MakeError::Archive { file: file.to_owned(), reason };
     let opened = File::open(file).map_err(|error| refuse(error.to_string()))?;
     let mut archive = zip::ZipArchive::new(opened).map_err(|error| refuse(error.to_string()))?;

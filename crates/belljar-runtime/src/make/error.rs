@@ -82,6 +82,20 @@ pub enum MakeError {
         /// The last lines that it wrote.
         output: String,
     },
+    /// A native module isn't what it should be.
+    #[error("{path} can't be linked: {reason}")]
+    Extension {
+        /// Its path among the packages.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Native modules need functions, data or libraries that nothing has.
+    #[error("native modules can't be linked:\n{}", first_lines(missing))]
+    Unresolved {
+        /// What the linker says, such as `thing.abi3.so needs missing_function (function [] -> [])`.
+        missing: Vec<String>,
+    },
     /// The component could not be flattened.
     #[error("the component could not be flattened")]
     Flatten(#[from] FlattenError),
@@ -89,6 +103,9 @@ pub enum MakeError {
     #[error(transparent)]
     Cache(#[from] CacheError),
 }
+
+/// How many lines of a list an error shows.
+const SHOWN: usize = 20;
 
 impl MakeError {
     /// What to do about it.
@@ -115,9 +132,22 @@ impl MakeError {
             Self::Archive { .. } | Self::Componentize { .. } => {
                 "try another Python; if it fails again, please report it with this output".into()
             }
+            Self::Extension { .. } | Self::Unresolved { .. } => {
+                "the package must be built for CPython 3.14 on WASI, as position-independent WebAssembly without \
+                 exceptions and threads, and with the libraries that it needs inside"
+                    .into()
+            }
             Self::Run { .. } => "check that the program is executable".into(),
             Self::Flatten(error) => error.hint().into(),
             Self::Cache(error) => error.hint().into(),
         }
+    }
+}
+
+fn first_lines(lines: &[String]) -> String {
+    let shown = lines[..lines.len().min(SHOWN)].join("\n");
+    match lines.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown}\n… and {more} more"),
     }
 }

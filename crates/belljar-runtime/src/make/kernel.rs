@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path};
 
+use super::component::LinkedExtension;
 use crate::cache::CacheError;
 
 include!(concat!(env!("OUT_DIR"), "/kernel.rs"));
@@ -11,6 +12,19 @@ pub(super) const ENTRY: &str = "belljar_guest_wasm";
 
 /// The world that it implements.
 pub(super) const WORLD: &str = "guest";
+
+/// Names a runtime with native modules, by their paths and contents.
+pub(super) fn id_with(extensions: &[LinkedExtension]) -> String {
+    if extensions.is_empty() {
+        return ID.to_owned();
+    }
+    let mut hasher = blake3::Hasher::new();
+    let named = extensions.iter().flat_map(|extension| [&*extension.path, &*extension.hash]);
+    for part in [ID].into_iter().chain(named) {
+        hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+    }
+    hasher.finalize().to_hex()[..ID.len()].to_owned()
+}
 
 /// Writes the kernel's modules and the interface files, to be given to componentize-py.
 pub(super) fn write(modules: &Path, interfaces: &Path) -> Result<(), CacheError> {

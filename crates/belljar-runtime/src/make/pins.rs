@@ -4,10 +4,14 @@
 pub(super) const PYTHON: &str = "3.14.0";
 
 /// A release on the package index, with the SHA-256 of all its wheels.
-pub(super) struct Pin {
-    pub(super) project: &'static str,
-    pub(super) version: &'static str,
-    pub(super) wheels: &'static [(&'static str, &'static str)],
+#[derive(Debug)]
+pub struct Pin {
+    /// The project's name on the index.
+    pub project: &'static str,
+    /// The release.
+    pub version: &'static str,
+    /// File names and hashes.
+    pub wheels: &'static [(&'static str, &'static str)],
 }
 
 /// Carries CPython for WebAssembly and makes components of it.

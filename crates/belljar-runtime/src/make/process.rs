@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read, Seek},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
@@ -18,15 +18,20 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// How many lines of output an error shows.
 const SHOWN_LINES: usize = 25;
 
-pub(super) struct Finished {
-    pub(super) status: ExitStatus,
-    pub(super) stdout: String,
-    pub(super) stderr: String,
+/// How a program ended, and all that it wrote.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// What it wrote to its standard output.
+    pub stdout: String,
+    /// What it wrote to its standard error.
+    pub stderr: String,
 }
 
 impl Finished {
     /// The last lines of both streams.
-    pub(super) fn last_lines(&self) -> String {
+    pub fn last_lines(&self) -> String {
         let lines: Vec<&str> = self.stdout.lines().chain(self.stderr.lines()).collect();
         lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
     }
@@ -34,36 +39,48 @@ impl Finished {
 
 /// Runs `command`, and reports the time that went by as part of `expected`. Output goes through files in
 /// `scratch`, so that no pipe can fill up.
-pub(super) fn run(
+///
+/// # Errors
+/// If it can't be started or watched. That it failed is no error: see its status.
+pub fn run(
     command: &mut Command,
     scratch: &Path,
     progress: &dyn Progress,
     expected: Duration,
 ) -> Result<Finished, MakeError> {
-    let program = command.get_program().to_owned();
-    watch(command, scratch, progress, expected)
-        .map_err(|source| MakeError::Run { program: program.into(), source })
+    run_watched(command, scratch, &mut |elapsed| {
+        progress.advance((elapsed.as_secs_f32() / expected.as_secs_f32()).min(0.99));
+        Ok(())
+    })
 }
 
-fn watch(
+/// Runs `command`, and calls `look` with the time that went by every few milliseconds. If that fails the
+/// program is killed.
+///
+/// # Errors
+/// As [`run`], and those of `look`.
+pub fn run_watched<E: From<MakeError>>(
     command: &mut Command,
     scratch: &Path,
-    progress: &dyn Progress,
-    expected: Duration,
-) -> io::Result<Finished> {
-    let mut stdout = tempfile::tempfile_in(scratch)?;
-    let mut stderr = tempfile::tempfile_in(scratch)?;
-    command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
-    let mut running = Running(command.spawn()?);
+    look: &mut dyn FnMut(Duration) -> Result<(), E>,
+) -> Result<Finished, E> {
+    let program = PathBuf::from(command.get_program());
+    let failed = |source| MakeError::Run { program: program.clone(), source };
+    let mut stdout = tempfile::tempfile_in(scratch).map_err(failed)?;
+    let mut stderr = tempfile::tempfile_in(scratch).map_err(failed)?;
+    command.stdin(Stdio::null()).stdout(stdout.try_clone().map_err(failed)?);
+    command.stderr(stderr.try_clone().map_err(failed)?);
+    let mut running = Running(command.spawn().map_err(failed)?);
     let start = Instant::now();
     let status = loop {
-        if let Some(status) = running.0.try_wait()? {
+        if let Some(status) = running.0.try_wait().map_err(failed)? {
             break status;
         }
-        progress.advance((start.elapsed().as_secs_f32() / expected.as_secs_f32()).min(0.99));
+        look(start.elapsed())?;
         thread::sleep(INTERVAL);
     };
-    Ok(Finished { status, stdout: read(&mut stdout)?, stderr: read(&mut stderr)? })
+    let (stdout, stderr) = (read(&mut stdout).map_err(failed)?, read(&mut stderr).map_err(failed)?);
+    Ok(Finished { status, stdout, stderr })
 }
 
 fn read(file: &mut File) -> io::Result<String> {

@@ -16,14 +16,18 @@ const NAMES: [&str; 6] = ["python3", "python3.14", "python3.13", "python3.12", "
 
 const ASK_VERSION: &str = "import sys; print(*sys.version_info[:2])";
 
-#[derive(Debug)]
-pub(super) struct Python {
+/// A Python on the host.
+#[derive(Clone, Debug)]
+pub struct Python {
     executable: PathBuf,
 }
 
 impl Python {
     /// The one that is `named`, or else the first in `directories` that is new enough.
-    pub(super) fn find(
+    ///
+    /// # Errors
+    /// If there is none, or only older ones.
+    pub fn find(
         named: Option<&Path>,
         directories: &[PathBuf],
         scratch: &Path,
@@ -54,8 +58,13 @@ impl Python {
         })
     }
 
+    /// The interpreter's file.
+    pub fn executable(&self) -> &Path {
+        &self.executable
+    }
+
     /// Runs as its user set it up, since pip's settings count.
-    pub(super) fn as_configured(&self) -> Command {
+    pub fn as_configured(&self) -> Command {
         Command::new(&self.executable)
     }
 

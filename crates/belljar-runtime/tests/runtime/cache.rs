@@ -201,3 +201,58 @@ fn overwrite(path: &Path, content: &str) {
     fs::remove_file(path).expect("removed");
     fs::write(path, content).expect("written");
 }
+
+#[test]
+fn one_entry_is_removed_and_the_others_stay() {
+    let (_directory, cache) = cache();
+    let gone = cache.make("kind", "gone", &Quiet, fill).expect("made");
+    let kept = cache.make("kind", "kept", &Quiet, fill).expect("made");
+    assert!(cache.remove("kind", "gone").expect("removed") > 0);
+    assert!(!gone.exists() && cache.find("kind", "gone").is_none());
+    assert_eq!(cache.find("kind", "kept"), Some(kept));
+    assert_eq!(cache.remove("kind", "gone").expect("nothing"), 0);
+    assert!(cache.remove("kind", "../kept").is_err());
+    // Also one that is damaged.
+    fs::remove_file(cache.root().join("kind/kept/file")).expect("removed");
+    assert!(cache.remove("kind", "kept").expect("removed") > 0);
+}
+
+#[test]
+fn entries_tell_when_they_were_used() {
+    let (_directory, cache) = cache();
+    cache.make("kind", "key", &Quiet, fill).expect("made");
+    let used = |cache: &Cache| cache.entries().expect("listed")[0].used.expect("a time");
+    let made = used(&cache);
+    thread::sleep(Duration::from_millis(20));
+    cache.touch("kind", "key");
+    assert!(used(&cache) > made);
+    cache.verify(&cache.root().join("kind/key")).expect("still whole");
+    // No harm.
+    cache.touch("kind", "missing");
+}
+
+#[test]
+fn a_cache_over_another() {
+    let (directory, under) = cache();
+    let below = under.make("kind", "below", &Quiet, fill).expect("made");
+    let layered = Cache::layered(directory.path().join("over"), under.root());
+    assert_eq!(layered.find("kind", "below"), Some(below.clone()));
+    assert_eq!(layered.make("kind", "below", &Quiet, never).expect("found"), below);
+    let above = layered.make("kind", "above", &Quiet, fill).expect("made");
+    assert!(above.starts_with(directory.path().join("over")));
+    assert!(under.find("kind", "above").is_none());
+    assert_eq!(layered.remove("kind", "below").expect("not its own"), 0);
+    assert!(below.exists());
+}
+
+#[test]
+fn a_tool_stays_executable() {
+    let (_directory, cache) = cache();
+    let entry = cache.make("kind", "tool", &Quiet, |directory| -> Result<(), CacheError> {
+        fs::write(directory.join("tool"), "").expect("written");
+        fs::set_permissions(directory.join("tool"), fs::Permissions::from_mode(0o755)).expect("executable");
+        Ok(())
+    });
+    let mode = fs::metadata(entry.expect("made").join("tool")).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o555);
+}
