@@ -180,6 +180,9 @@ fn boot_body(spec: &GuestSpec, seed: Option<&[u8; 16]>, max_value_bytes: u64) ->
         "tools": spec.tools,
         "max_value_bytes": max_value_bytes,
     });
+    if !spec.inject_setup {
+        body["inject_setup"] = false.into();
+    }
     if let Some(seed) = seed {
         body["seed"] = seed.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
     }

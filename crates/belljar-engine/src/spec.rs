@@ -30,6 +30,8 @@ pub struct GuestSpec {
     pub rollback: Rollback,
     /// How many cells that ended well can still be taken back.
     pub undo: usize,
+    /// Whether the environment's packages are on `sys.path`.
+    pub inject_setup: bool,
 }
 
 /// When a cell is taken back, so that variables and files are as they were before it.
@@ -59,6 +61,7 @@ impl Default for GuestSpec {
             entropy: Entropy::Host,
             rollback: Rollback::OnKill,
             undo: 8,
+            inject_setup: true,
         }
     }
 }

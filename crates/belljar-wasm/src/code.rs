@@ -36,6 +36,7 @@ pub(crate) fn load(
             made?
         }
     };
+    cache.touch(KIND, &key);
     let path = entry.join(FILE);
     // SAFETY: the file is in our cache, which only we write: an entry is renamed into place whole, and is
     // read-only. Whoever can write there can replace this program too.

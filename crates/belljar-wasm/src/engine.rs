@@ -21,11 +21,12 @@ use crate::ground::Ground;
 use crate::guest::{Resumption, WasmGuest};
 use crate::host::Machine;
 use crate::instance::{Instance, Program};
+use crate::layer::Layer;
 use crate::memory::WASM_PAGE;
 use crate::pages::PageSource;
-use crate::pin;
+use crate::pin::{self, Pinned};
 use crate::pool::Pool;
-use crate::prepared::{self, Prepared};
+use crate::prepared::{self, Making, Prepared};
 use crate::shadows::Shadows;
 use crate::snapshot::WasmSnapshot;
 use crate::watchdog::Watchdog;
@@ -48,6 +49,7 @@ pub(crate) struct Shared {
     prepared: Prepared,
     /// Compiled with step counting, when somebody first asks for it.
     metered: OnceLock<Result<Program, String>>,
+    layer: Layer,
     runtime: Runtime,
     cache: Cache,
     pub(crate) watchdog: Arc<Watchdog>,
@@ -87,6 +89,7 @@ pub struct WasmEngineBuilder<'a> {
     progress: &'a dyn Progress,
     tracking: Tracking,
     steps: bool,
+    layer: Layer,
     /// Where the image is, if not in the cache.
     image: Option<PathBuf>,
 }
@@ -111,14 +114,26 @@ impl<'a> WasmEngineBuilder<'a> {
         self
     }
 
+    /// What the environment adds to the interpreter.
+    pub fn layer(mut self, layer: Layer) -> Self {
+        self.layer = layer;
+        self
+    }
+
     /// Loads the engine: in a millisecond when everything is cached, else in the time it takes to
     /// compile the interpreter.
     pub fn load(self) -> Result<WasmEngine, LoadError> {
         let engine = config::engine(Metering::None).map_err(code::code)?;
         let program = code::load(&engine, &self.runtime, &self.cache, self.progress)?;
+        let shadows = Arc::new(Shadows::default());
+        let watchdog = Watchdog::start(Arc::clone(&shadows)).map_err(LoadError::Thread)?;
         let prepared = match &self.image {
-            None => prepared::load(&program, &self.runtime, &self.cache, self.progress)?,
-            Some(image) => prepared::open(image, &self.runtime)?,
+            None => {
+                let (program, watchdog) = (&program, &watchdog);
+                let (runtime, layer, progress) = (&self.runtime, &self.layer, self.progress);
+                prepared::load(&Making { program, runtime, layer, watchdog, progress }, &self.cache)?
+            }
+            Some(image) => prepared::open(image, &self.runtime, &self.layer)?,
         };
         let metered = OnceLock::new();
         if self.steps {
@@ -126,12 +141,11 @@ impl<'a> WasmEngineBuilder<'a> {
             let program = code::load(&engine, &self.runtime, &self.cache, self.progress)?;
             metered.get_or_init(|| Ok(program));
         }
-        let shadows = Arc::new(Shadows::default());
-        let watchdog = Watchdog::start(Arc::clone(&shadows)).map_err(LoadError::Thread)?;
         let shared = Shared {
             program,
             prepared,
             metered,
+            layer: self.layer,
             runtime: self.runtime,
             cache: self.cache,
             watchdog: Arc::new(watchdog),
@@ -146,19 +160,21 @@ impl WasmEngine {
     /// Begins to set up an engine for the given runtime.
     pub fn builder<'a>(runtime: Runtime, cache: Cache) -> WasmEngineBuilder<'a> {
         let tracking = Tracking::Automatic;
-        WasmEngineBuilder { runtime, cache, progress: &Quiet, tracking, steps: false, image: None }
+        let layer = Layer::default();
+        WasmEngineBuilder { runtime, cache, progress: &Quiet, tracking, steps: false, layer, image: None }
     }
 
     /// Begins to set up an engine from what [`WasmEngine::pin`] put aside.
     pub fn pinned<'a>(directory: &Path, cache: Cache) -> Result<WasmEngineBuilder<'a>, LoadError> {
-        let (runtime, image) = pin::find(directory)?;
-        Ok(WasmEngineBuilder { image: Some(image), ..Self::builder(runtime, cache) })
+        let Pinned { runtime, image, layer } = pin::find(directory)?;
+        Ok(WasmEngineBuilder { image: Some(image), layer, ..Self::builder(runtime, cache) })
     }
 
     /// Puts all that guests of this engine need into an empty directory, so that they can be woken there
     /// whatever becomes of the cache.
     pub fn pin(&self, directory: &Path) -> io::Result<()> {
-        pin::put_aside(&self.shared.runtime, &self.shared.prepared.entry, directory)
+        let Shared { runtime, layer, prepared, .. } = &*self.shared;
+        pin::put_aside(runtime, &prepared.entry, layer, directory)
     }
 
     /// Writes what another machine needs of an environment that [`WasmEngine::pin`] put aside.
@@ -166,11 +182,11 @@ impl WasmEngine {
         pin::pack(directory, output)
     }
 
-    /// Puts aside what [`WasmEngine::pack_pinned`] wrote, for an environment of this name. The runtime must be of
-    /// the version that it was made with.
+    /// Puts aside what [`WasmEngine::pack_pinned`] wrote, for an environment of this name. `runtime` finds the
+    /// runtime that it was made with, by its name.
     pub fn unpack_pinned(
         input: impl io::Read,
-        runtime: &Runtime,
+        runtime: impl FnOnce(&str) -> Option<Runtime>,
         environment: &str,
         directory: &Path,
     ) -> io::Result<()> {
@@ -179,6 +195,11 @@ impl WasmEngine {
             true => Ok(()),
             false => Err(io::Error::other("it is not the environment that it says it is")),
         }
+    }
+
+    /// What the image of an environment is called in the cache.
+    pub fn image_key(runtime: &str, layer: &Layer) -> String {
+        prepared::key(runtime, layer)
     }
 
     /// Whether the kernel tracks writes here.
@@ -302,9 +323,20 @@ impl Shared {
             files: spec.limits.file_count,
             ..Quota::default()
         });
-        prepared::attach_library(&mut machine.files, &self.runtime)
+        let image = self.prepared.ground.length() as u64;
+        if spec.limits.memory < image {
+            let (has, may) = (image.div_ceil(1 << 20), spec.limits.memory >> 20);
+            return Err(EngineError::Boot(format!(
+                "what the environment imports ahead of time takes {has} MiB of memory, and a guest may have {may}"
+            )));
+        }
+        prepared::attach_library(&mut machine.files, &self.runtime, &self.layer)
             .map_err(|error| EngineError::Boot(error.to_string()))?;
         for mount in &spec.mounts {
+            if self.layer.covers(&mount.guest) {
+                let reason = "the packages are at /data/site-packages".to_owned();
+                return Err(EngineError::Mount { guest: mount.guest.clone(), reason });
+            }
             attach_mount(&mut machine.files, mount)
                 .map_err(|reason| EngineError::Mount { guest: mount.guest.clone(), reason })?;
         }

@@ -29,6 +29,17 @@ pub enum LoadError {
         /// In what way.
         reason: String,
     },
+    /// What was to be imported ahead of time can't be.
+    #[error("{what} failed: {reason}")]
+    Preload {
+        /// The step.
+        what: String,
+        /// The traceback, or what happened.
+        reason: String,
+    },
+    /// The packages can't be shown to guests.
+    #[error("cannot mount the packages: {0}")]
+    Mount(String),
     /// The cache couldn't be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
@@ -46,6 +57,11 @@ impl LoadError {
                     .to_owned(),
             ),
             Self::Cache(error) => Some(error.hint().to_owned()),
+            Self::Preload { .. } => Some(
+                "preload only what imports without error: try it first with `belljar run --package … -c 'import …'`"
+                    .to_owned(),
+            ),
+            Self::Mount(_) => Some("mount nothing else at /data/site-packages or below".to_owned()),
             Self::Thread(_) => None,
         }
     }

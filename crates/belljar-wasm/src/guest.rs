@@ -35,6 +35,8 @@ use crate::watchdog::GuestInterrupter;
 
 /// Memory that a cell must find to run at all.
 const ROOM: u32 = 1 << 20;
+/// How long a guest may take to boot: a hundred thousand times as long as it does.
+const BOOT_TIME: Duration = Duration::from_secs(5);
 
 /// An interpreter in this process.
 pub(crate) struct WasmGuest {
@@ -113,10 +115,13 @@ impl WasmGuest {
         }
     }
 
-    /// Calls the guest outside any cell.
+    /// Calls the guest outside any cell. What was imported ahead of time may have changed the kernel, so it is
+    /// watched all the same.
     fn call(&mut self, frame: &[u8]) -> wasmtime::Result<Reply> {
-        let instance = &mut self.instance;
-        on_large_stack(|| instance.handle(frame))?
+        let watchdog = Arc::clone(&self.shared.watchdog);
+        watchdog.guard(&mut self.instance, Instant::now() + BOOT_TIME, |instance| {
+            on_large_stack(|| instance.handle(frame))?
+        })
     }
 
     /// Runs the cell's code until it ends or is stopped.

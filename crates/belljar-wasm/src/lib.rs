@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`engine`](WasmEngine) | loads the runtime once, boots guests |
 //! | `prepared` | the image guests start from: the runtime's, booted and warmed |
+//! | `layer` | what an environment adds: packages, and what is imported ahead of time |
 //! | `guest`, `instance`, `child` | one interpreter; a cell from frame to report; a child that waits for its first |
 //! | `wasi`, `tools` | what the guest imports |
 //! | `memory`, `ground`, `bus` | its memory, what that starts from, and what if a file of it breaks |
@@ -17,8 +18,8 @@
 //! | `pin` | an environment put aside for sessions that are kept |
 //! | `pool` | guests made ahead of time |
 //!
-//! Unsafe code is in `memory`, `bus`, `pages`, `shadow`, `stack` and `control`, and in two calls: `guest` begins a cell,
-//! `code` maps compiled code.
+//! Unsafe code is in `memory`, `bus`, `pages`, `shadow`, `stack` and `control`, and in three calls: `guest` begins a cell,
+//! `watchdog` guards a call, `code` maps compiled code.
 
 mod abi;
 mod bus;
@@ -35,6 +36,7 @@ mod ground;
 mod guest;
 mod host;
 mod instance;
+mod layer;
 mod memory;
 mod output;
 mod pages;
@@ -55,3 +57,4 @@ mod watchdog;
 
 pub use engine::{Tracking, WasmEngine, WasmEngineBuilder};
 pub use error::LoadError;
+pub use layer::{Layer, Preload, Tree};

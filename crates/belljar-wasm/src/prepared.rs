@@ -7,9 +7,9 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use belljar_engine::frame::{self, Done, Reply};
+use belljar_engine::frame::{self, Done, DoneStatus, Reply};
 use belljar_engine::{Cell, Clock, Entropy, GuestSpec};
 use belljar_files::{Access, Dir, FileSystem, Quota};
 use belljar_runtime::{Cache, Progress, Runtime};
@@ -23,14 +23,16 @@ use crate::error::LoadError;
 use crate::ground::Ground;
 use crate::host::{Machine, MemoryLimit};
 use crate::instance::{Instance, Program};
+use crate::layer::{Layer, Preload};
 use crate::memory::Image;
 use crate::pages::{PageSource, Span};
 use crate::resources::Resources;
 use crate::stack::on_large_stack;
+use crate::watchdog::Watchdog;
 
 const KIND: &str = "image";
 /// Raised when what is prepared changes.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 const MEMORY: &str = "memory.img";
 const STATE: &str = "state.json";
 
@@ -58,31 +60,40 @@ struct State {
     environment: String,
 }
 
+/// What a prepared image is made from.
+pub(crate) struct Making<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) layer: &'a Layer,
+    pub(crate) watchdog: &'a Watchdog,
+    pub(crate) progress: &'a dyn Progress,
+}
+
 /// Loads the prepared image from the cache, or prepares it.
-pub(crate) fn load(
-    program: &Program,
-    runtime: &Runtime,
-    cache: &Cache,
-    progress: &dyn Progress,
-) -> Result<Prepared, LoadError> {
-    let key = format!("{}-{VERSION}", runtime.id);
+pub(crate) fn load(making: &Making<'_>, cache: &Cache) -> Result<Prepared, LoadError> {
+    let Making { runtime, layer, progress, .. } = making;
+    let key = key(&runtime.id, layer);
     let entry = match cache.find(KIND, &key) {
         Some(entry) => entry,
-        None => {
-            progress.begin("booting the interpreter", Duration::from_millis(300));
-            let made = cache.make(KIND, &key, progress, |directory| prepare(program, runtime, directory));
-            progress.end();
-            made?
-        }
+        None => cache.make(KIND, &key, *progress, |directory| making.prepare(directory))?,
     };
-    open(&entry, runtime)
+    cache.touch(KIND, &key);
+    open(&entry, runtime, layer)
+}
+
+/// What an image is called in the cache.
+pub(crate) fn key(runtime: &str, layer: &Layer) -> String {
+    match layer.image_key() {
+        None => format!("{runtime}-{VERSION}"),
+        Some(layer) => format!("{runtime}-{VERSION}-{layer}"),
+    }
 }
 
 /// The files of a prepared image.
 pub(crate) const PARTS: [&str; 2] = [MEMORY, STATE];
 
 /// Opens the prepared image in a directory.
-pub(crate) fn open(entry: &Path, runtime: &Runtime) -> Result<Prepared, LoadError> {
+pub(crate) fn open(entry: &Path, runtime: &Runtime, layer: &Layer) -> Result<Prepared, LoadError> {
     let path = entry.join(STATE);
     let text = fs::read(&path).map_err(|source| LoadError::File { path: path.clone(), source })?;
     let damaged = |reason: String| LoadError::Damaged { path: path.clone(), reason };
@@ -94,11 +105,12 @@ pub(crate) fn open(entry: &Path, runtime: &Runtime) -> Result<Prepared, LoadErro
     if !state.machine.files.is_sound() {
         return Err(damaged("its files do not fit together".to_owned()));
     }
-    attach_library(&mut state.machine.files, runtime)?;
+    attach_library(&mut state.machine.files, runtime, layer)?;
+    state.machine.files.take_changes();
     let path = entry.join(MEMORY);
     let image = Image::open(&path, state.hot).map_err(|source| LoadError::File { path, source })?;
     let ground = Arc::new(Ground::bare(Arc::new(image)));
-    let environment = state.environment.into();
+    let environment = layer.environment(&state.environment).into();
     Ok(Prepared {
         entry: entry.to_owned(),
         ground,
@@ -108,10 +120,14 @@ pub(crate) fn open(entry: &Path, runtime: &Runtime) -> Result<Prepared, LoadErro
     })
 }
 
-/// Gives the standard library and the time zones their directories, where they have none.
-pub(crate) fn attach_library(files: &mut FileSystem, runtime: &Runtime) -> Result<(), LoadError> {
+/// Gives the standard library, the time zones and the packages their directories, where they have none.
+pub(crate) fn attach_library(
+    files: &mut FileSystem,
+    runtime: &Runtime,
+    layer: &Layer,
+) -> Result<(), LoadError> {
     let mounts = files.mounts();
-    for (guest, directory) in [(STDLIB, runtime.stdlib()), (ZONEINFO, runtime.zoneinfo())] {
+    for (guest, directory) in [(STDLIB, layer.stdlib(runtime)), (ZONEINFO, runtime.zoneinfo())] {
         if mounts.iter().any(|mount| mount.guest_path == guest && mount.attached) {
             continue;
         }
@@ -119,87 +135,192 @@ pub(crate) fn attach_library(files: &mut FileSystem, runtime: &Runtime) -> Resul
         let attached = files.attach(guest, opened, Access::ReadOnly);
         attached.map_err(|error| LoadError::Damaged { path: directory, reason: error.to_string() })?;
     }
-    Ok(())
+    layer.attach(files)
 }
 
-fn prepare(program: &Program, runtime: &Runtime, directory: &Path) -> Result<(), LoadError> {
-    let base = Image::open(&runtime.image(), Vec::new())
-        .map_err(|source| LoadError::File { path: runtime.image(), source })?;
-    let mut first = instantiate(program, Arc::new(base), &[], files(runtime)?)?;
-    // The module's globals start as the runtime left them.
-    for _ in 0..ROUNDS {
-        boot_and_run(&mut first, WARM_UP)?;
+impl Making<'_> {
+    fn prepare(&self, directory: &Path) -> Result<(), LoadError> {
+        let Self { program, runtime, layer, progress, .. } = self;
+        let preload = &layer.preload;
+        progress.begin("booting the interpreter", Duration::from_millis(300));
+        let base = Image::open(&runtime.image(), Vec::new())
+            .map_err(|source| LoadError::File { path: runtime.image(), source })?;
+        let mut first = instantiate(program, Arc::new(base), &[], files(runtime, layer)?)?;
+        // The module's globals start as the runtime left them.
+        for _ in 0..ROUNDS {
+            self.boot_and_run(&mut first, WARM_UP)?;
+        }
+        progress.end();
+        self.preload(&mut first)?;
+        progress.begin("keeping its memory", Duration::from_millis(300));
+        self.make_immortal(&mut first)?;
+        self.guard(&mut first, |instance| {
+            fill_holes(instance)?;
+            blank_free_memory(instance)
+        })?;
+        let path = directory.join(MEMORY);
+        fs::write(&path, first.memory()).map_err(|source| LoadError::File { path: path.clone(), source })?;
+        let mut state = State {
+            version: VERSION,
+            globals: first.globals(),
+            machine: first.store.data().machine.clone(),
+            hot: Vec::new(),
+            environment: environment(&[&runtime.core(), &path])?,
+        };
+        drop(first);
+
+        // A second guest, from the image just made, shows which pages every first cell writes.
+        let image = Image::open(&path, Vec::new()).map_err(|source| LoadError::File { path, source })?;
+        let mut second = instantiate(program, Arc::new(image), &state.globals, state.machine.clone())?;
+        match self.boot_and_run(&mut second, &["print(1 + 1)"]) {
+            Err(_) if !preload.is_empty() => return Err(broken()),
+            answered => answered?,
+        }
+        let memory = second.memory();
+        let span = Span { base: memory.as_ptr() as usize, length: memory.len() };
+        state.hot = PageSource::probe(PageSource::Scanned).private(span).unwrap_or_default();
+        progress.end();
+
+        let path = directory.join(STATE);
+        let text = serde_json::to_vec(&state)
+            .map_err(|error| LoadError::Damaged { path: path.clone(), reason: error.to_string() })?;
+        fs::write(&path, text).map_err(|source| LoadError::File { path, source })
     }
-    make_immortal(&mut first)?;
-    fill_holes(&mut first).map_err(code)?;
-    blank_free_memory(&mut first).map_err(code)?;
-    let path = directory.join(MEMORY);
-    fs::write(&path, first.memory()).map_err(|source| LoadError::File { path: path.clone(), source })?;
-    let mut state = State {
-        version: VERSION,
-        globals: first.globals(),
-        machine: first.store.data().machine.clone(),
-        hot: Vec::new(),
-        environment: environment(&[&runtime.core(), &path])?,
-    };
-    drop(first);
 
-    // A second guest, from the image just made, shows which pages every first cell writes.
-    let image = Image::open(&path, Vec::new()).map_err(|source| LoadError::File { path, source })?;
-    let mut second = instantiate(program, Arc::new(image), &state.globals, state.machine.clone())?;
-    boot_and_run(&mut second, &["print(1 + 1)"])?;
-    let memory = second.memory();
-    let span = Span { base: memory.as_ptr() as usize, length: memory.len() };
-    state.hot = PageSource::probe(PageSource::Scanned).private(span).unwrap_or_default();
+    /// Imports modules and runs the set-up code. All of it may be hostile.
+    fn preload(&self, instance: &mut Instance) -> Result<(), LoadError> {
+        let Preload { modules, setup, time } = &self.layer.preload;
+        let deadline = Instant::now() + *time;
+        for (module, code) in modules.iter().map(|module| (module, import(module))) {
+            self.run_preload(instance, &format!("importing {module}"), &code, deadline)?;
+        }
+        if !setup.is_empty() {
+            self.run_preload(instance, "running the set-up code", setup, deadline)?;
+        }
+        if !self.layer.preload.is_empty() {
+            // What it wrote isn't any guest's change.
+            instance.store.data_mut().machine.files.take_changes();
+            self.boot_and_run(instance, SETTLE).map_err(|_| broken())?;
+        }
+        Ok(())
+    }
 
-    let path = directory.join(STATE);
-    let text = serde_json::to_vec(&state)
-        .map_err(|error| LoadError::Damaged { path: path.clone(), reason: error.to_string() })?;
-    fs::write(&path, text).map_err(|source| LoadError::File { path, source })
+    fn run_preload(
+        &self,
+        instance: &mut Instance,
+        what: &str,
+        code: &str,
+        deadline: Instant,
+    ) -> Result<(), LoadError> {
+        self.progress.begin(what, Duration::from_secs(1));
+        let failed = |reason: String| LoadError::Preload { what: what.to_owned(), reason };
+        let frame = frame::run(&Cell { number: 0, file: Some("<set-up>".to_owned()), code: code.into() });
+        let reply =
+            self.watchdog.guard(instance, deadline, |instance| on_large_stack(|| instance.handle(&frame))?);
+        self.progress.end();
+        match reply {
+            Ok(Reply::Done(Done { status: DoneStatus::Ok, .. })) => Ok(()),
+            Ok(Reply::Done(Done { status: DoneStatus::Interrupted, .. })) => {
+                Err(failed(format!("it took longer than {:?}", self.layer.preload.time)))
+            }
+            Ok(Reply::Done(Done { exception: Some(raised), .. })) => Err(failed(raised.traceback)),
+            Ok(Reply::Done(_)) => Err(failed("it called sys.exit".to_owned())),
+            Ok(Reply::Waiting { .. }) => {
+                Err(failed("it awaits something, which set-up code cannot".to_owned()))
+            }
+            Ok(Reply::Ready) => Err(failed("the interpreter did not answer as it should".to_owned())),
+            Err(_) if Instant::now() >= deadline => {
+                Err(failed(format!("it took longer than {:?}", self.layer.preload.time)))
+            }
+            Err(error) => Err(failed(format!("the interpreter stopped: {error:#}"))),
+        }
+    }
+
+    /// Lists objects in the guest and makes them immortal (`guest/belljar_guest/immortal.py` says why).
+    fn make_immortal(&self, instance: &mut Instance) -> Result<(), LoadError> {
+        let failed =
+            |reason: String| LoadError::Code(format!("its objects could not be made immortal: {reason}"));
+        let listed = self.run(instance, &cell(LIST_IMMORTALS))?;
+        if let Reply::Done(Done { exception: Some(raised), .. }) = listed {
+            return Err(failed(raised.traceback));
+        }
+        let files = &mut instance.store.data_mut().machine.files;
+        let list = files.read_file(IMMORTALS).map_err(|errno| failed(errno.to_string()))?;
+        let root = files.root().map_err(|errno| failed(errno.to_string()))?;
+        let removed = files.unlink_at(root, IMMORTALS.trim_start_matches('/')).and(files.close(root));
+        removed.map_err(|errno| failed(errno.to_string()))?;
+        files.take_changes();
+
+        let mut words = list.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
+        let immortal = words.next().ok_or_else(|| failed("it listed nothing".to_owned()))?;
+        let strict = self.layer.preload.is_empty();
+        let memory = instance.memory_mut();
+        for address in words {
+            let address = address as usize;
+            let count = memory
+                .get_mut(address..address + 4)
+                .ok_or_else(|| failed("an address is wrong".to_owned()))?;
+            let references = u32::from_le_bytes([count[0], count[1], count[2], count[3]]);
+            if (1..MOST_REFERENCES).contains(&references) {
+                count.copy_from_slice(&immortal.to_le_bytes());
+            } else if strict {
+                return Err(failed(format!("an object has {references} references")));
+            }
+        }
+        Ok(())
+    }
+
+    fn boot_and_run(&self, instance: &mut Instance, cells: &[&str]) -> Result<(), LoadError> {
+        let spec = GuestSpec::default();
+        self.run(instance, &frame::boot(&spec, &[0; 16], spec.limits.output))?;
+        for code in cells {
+            self.run(instance, &cell(code))?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, instance: &mut Instance, frame: &[u8]) -> Result<Reply, LoadError> {
+        match self.guard(instance, |instance| on_large_stack(|| instance.handle(frame))?)? {
+            Reply::Waiting { .. } => {
+                Err(LoadError::Code("the interpreter waits for something while it boots".to_owned()))
+            }
+            reply => Ok(reply),
+        }
+    }
+
+    /// Nothing here takes a tenth as long, unless what was preloaded broke the interpreter.
+    fn guard<T>(
+        &self,
+        instance: &mut Instance,
+        body: impl FnOnce(&mut Instance) -> wasmtime::Result<T>,
+    ) -> Result<T, LoadError> {
+        self.watchdog.guard(instance, Instant::now() + Duration::from_secs(10), body).map_err(code)
+    }
+}
+
+fn import(module: &str) -> String {
+    format!("__import__('importlib').import_module({module:?})\nNone")
+}
+
+fn broken() -> LoadError {
+    let reason = "the interpreter does not answer after it";
+    LoadError::Preload { what: "preloading".to_owned(), reason: reason.to_owned() }
 }
 
 /// Each exercises a path that cells take; none leaves a name behind.
 const WARM_UP: &[&str] = &["print(1 + 1)", "1 + 1", "x = 1\ndel x", "1 / 0", "import json\ndel json"];
 
+/// Once more after set-up code, whose names stay.
+const SETTLE: &[&str] = &["print(1 + 1)", "1 + 1"];
+
 /// Enough for the interpreter to specialise the code that every cell runs; until then it counts in it.
 const ROUNDS: usize = 60;
 
 const IMMORTALS: &str = "/tmp/immortals";
-/// Forgets the last value first: a session begins without `_`.
-const LIST_IMMORTALS: &str = "import builtins, gc, belljar_guest.immortal as x\nvars(builtins).pop('_', None)\ngc.collect()\ngc.freeze()\nx.write('/tmp/immortals')\ndel builtins, gc, x";
+/// Names nothing: what set-up code named is its own.
+const LIST_IMMORTALS: &str = "__import__('belljar_guest.immortal').immortal.write('/tmp/immortals')";
 /// No object is shared this often; a larger count isn't one.
 const MOST_REFERENCES: u32 = 1 << 28;
-
-/// Makes the objects that the guest listed immortal (`guest/belljar_guest/immortal.py` says why).
-fn make_immortal(instance: &mut Instance) -> Result<(), LoadError> {
-    let failed =
-        |reason: String| LoadError::Code(format!("its objects could not be made immortal: {reason}"));
-    let listed = run(instance, &cell(LIST_IMMORTALS))?;
-    if let Reply::Done(Done { exception: Some(raised), .. }) = listed {
-        return Err(failed(raised.traceback));
-    }
-    let files = &mut instance.store.data_mut().machine.files;
-    let list = files.read_file(IMMORTALS).map_err(|errno| failed(errno.to_string()))?;
-    let root = files.root().map_err(|errno| failed(errno.to_string()))?;
-    let removed = files.unlink_at(root, IMMORTALS.trim_start_matches('/')).and(files.close(root));
-    removed.map_err(|errno| failed(errno.to_string()))?;
-    files.take_changes();
-
-    let mut words = list.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
-    let immortal = words.next().ok_or_else(|| failed("it listed nothing".to_owned()))?;
-    let memory = instance.memory_mut();
-    for address in words {
-        let address = address as usize;
-        let count =
-            memory.get_mut(address..address + 4).ok_or_else(|| failed("an address is wrong".to_owned()))?;
-        let references = u32::from_le_bytes([count[0], count[1], count[2], count[3]]);
-        if !(1..MOST_REFERENCES).contains(&references) {
-            return Err(failed(format!("an object has {references} references")));
-        }
-        count.copy_from_slice(&immortal.to_le_bytes());
-    }
-    Ok(())
-}
 
 /// Larger than any hole in the heap.
 const BEYOND_HOLES: u32 = 4 << 20;
@@ -256,29 +377,8 @@ fn blank_free_memory(instance: &mut Instance) -> wasmtime::Result<()> {
     Ok(())
 }
 
-fn boot_and_run(instance: &mut Instance, cells: &[&str]) -> Result<(), LoadError> {
-    let spec = GuestSpec::default();
-    run(instance, &frame::boot(&spec, &[0; 16], spec.limits.output))?;
-    for code in cells {
-        run(instance, &cell(code))?;
-    }
-    Ok(())
-}
-
 fn cell(code: &str) -> Vec<u8> {
     frame::run(&Cell { number: 0, file: None, code: code.as_bytes().to_vec() })
-}
-
-fn run(instance: &mut Instance, frame: &[u8]) -> Result<Reply, LoadError> {
-    let reply = on_large_stack(|| instance.handle(frame))
-        .map_err(|error| LoadError::Code(error.to_string()))?
-        .map_err(code)?;
-    match reply {
-        Reply::Waiting { .. } => {
-            Err(LoadError::Code("the interpreter waits for something while it boots".to_owned()))
-        }
-        reply => Ok(reply),
-    }
 }
 
 fn instantiate(
@@ -291,9 +391,9 @@ fn instantiate(
     Instance::new(program, &ground, globals, machine, Arc::new(Control::default()), 1 << 30).map_err(code)
 }
 
-fn files(runtime: &Runtime) -> Result<Machine, LoadError> {
+fn files(runtime: &Runtime, layer: &Layer) -> Result<Machine, LoadError> {
     let mut files = FileSystem::new(Quota::default());
-    for (guest, directory) in [(STDLIB, runtime.stdlib()), (ZONEINFO, runtime.zoneinfo())] {
+    for (guest, directory) in [(STDLIB, layer.stdlib(runtime)), (ZONEINFO, runtime.zoneinfo())] {
         files
             .mount_directory(guest, open_directory(&directory)?, Access::ReadOnly)
             .map_err(|error| LoadError::Code(error.to_string()))?;
@@ -303,6 +403,7 @@ fn files(runtime: &Runtime) -> Result<Machine, LoadError> {
             .make_directories(directory)
             .map_err(|errno| LoadError::Code(format!("{directory}: {errno}")))?;
     }
+    layer.attach(&mut files)?;
     files.take_changes();
     Ok(Machine {
         files,
@@ -324,7 +425,7 @@ pub(crate) fn environment(paths: &[&Path]) -> Result<String, LoadError> {
     Ok(hasher.finalize().to_hex()[..32].to_owned())
 }
 
-fn open_directory(path: &Path) -> Result<Dir, LoadError> {
+pub(crate) fn open_directory(path: &Path) -> Result<Dir, LoadError> {
     Dir::open_ambient_dir(path, cap_std::ambient_authority())
         .map_err(|source| LoadError::File { path: path.to_owned(), source })
 }

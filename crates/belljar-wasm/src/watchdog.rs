@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 use belljar_engine::Interrupter;
 
 use crate::control::{Cause, Control, Request};
+use crate::instance::Instance;
 use crate::shadows::Shadows;
 
+/// How long guest code outside a cell may take to give way.
+const GUARD_GRACE: Duration = Duration::from_millis(100);
 /// How often idle shadows are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -65,6 +68,24 @@ impl Watchdog {
     ) -> Ticket {
         let number = self.add(control, cell, cause, at, grace);
         Ticket { shared: Arc::clone(&self.shared), number }
+    }
+
+    /// Runs guest code outside any cell, and stops it hard if it isn't done by `at`.
+    pub(crate) fn guard<T>(
+        &self,
+        instance: &mut Instance,
+        at: Instant,
+        body: impl FnOnce(&mut Instance) -> wasmtime::Result<T>,
+    ) -> wasmtime::Result<T> {
+        let word = instance.poll_word()?;
+        let control = Arc::clone(&instance.store.data().control);
+        // SAFETY: the word is in this instance's memory, which lives until after `end` below.
+        let call = unsafe { control.begin(word) };
+        let ticket = self.watch(&control, call, Cause::Deadline, at, GUARD_GRACE);
+        let result = body(instance);
+        control.end();
+        drop(ticket);
+        result
     }
 
     fn add(&self, control: &Arc<Control>, cell: u64, cause: Cause, at: Instant, grace: Duration) -> u64 {
