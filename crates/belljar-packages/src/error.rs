@@ -1,0 +1,189 @@
+use std::path::{Path, PathBuf};
+
+use belljar_runtime::{CacheError, MakeError};
+
+/// Why there are no packages. What was installed before is still there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PackageError {
+    /// A text is neither a requirement nor the path of something that is known.
+    #[error("`{text}` isn't a requirement: {reason}, at character {position}")]
+    Spec {
+        /// What was asked for.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+        /// Where, counted from 1.
+        position: usize,
+    },
+    /// A local file or directory isn't there, or can't be read.
+    #[error("{path} can't be read: {reason}")]
+    Unreadable {
+        /// What was named.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// A local file or directory isn't what was locked.
+    #[error("{path} changed after {package} was locked")]
+    Changed {
+        /// The file or directory.
+        path: PathBuf,
+        /// The package that it is.
+        package: String,
+    },
+    /// A text isn't a lock.
+    #[error("this isn't a lock that Belljar can read: {reason}")]
+    Lock {
+        /// What is wrong.
+        reason: String,
+    },
+    /// A lock holds a package in a form that can't be installed.
+    #[error("{package} is locked {form}, which Belljar doesn't install")]
+    Form {
+        /// Name and version.
+        package: String,
+        /// How it is locked.
+        form: &'static str,
+    },
+    /// A package has native code, and none for the guest.
+    #[error("{package} has native code that can't run in WebAssembly ({what})")]
+    Native {
+        /// Name and version.
+        package: String,
+        /// The file, or the kinds of wheels that there are.
+        what: String,
+    },
+    /// A package is only there as source.
+    #[error("there are no wheels of {package}, only source, and building that would run its code:\n{reason}")]
+    OnlySource {
+        /// Its name.
+        package: String,
+        /// What uv said.
+        reason: String,
+    },
+    /// The index has no such package, or no such version.
+    #[error("the package index doesn't have {package}:\n{reason}")]
+    NotFound {
+        /// Its name, with the version that was asked for.
+        package: String,
+        /// What uv said.
+        reason: String,
+    },
+    /// No choice of versions satisfies all.
+    #[error("the requirements contradict each other:\n{reason}")]
+    Conflict {
+        /// What uv said.
+        reason: String,
+    },
+    /// Something must be fetched, and that is forbidden.
+    #[error("{what} isn't in the cache, and fetching is switched off")]
+    Offline {
+        /// What is missing.
+        what: String,
+    },
+    /// The package index wasn't reached.
+    #[error("the package index wasn't reached:\n{reason}")]
+    Network {
+        /// What uv said.
+        reason: String,
+    },
+    /// uv failed otherwise.
+    #[error("{doing} failed:\n{reason}")]
+    Uv {
+        /// What it was to do.
+        doing: String,
+        /// What it said.
+        reason: String,
+    },
+    /// A wheel, an archive or a directory is damaged, hostile or too large.
+    #[error("{file} is refused: {reason}")]
+    Refused {
+        /// The file or directory.
+        file: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A file isn't the one that was locked.
+    #[error("{file} has SHA-256 {found}, not {expected}")]
+    Hash {
+        /// The file or address.
+        file: String,
+        /// What was locked.
+        expected: String,
+        /// What came.
+        found: String,
+    },
+    /// Two packages bring the same file with different contents.
+    #[error("{first} and {second} both have {file}, and they differ")]
+    Clash {
+        /// Its path in site-packages.
+        file: String,
+        /// One package.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// uv, or the Python that fetches it, isn't there.
+    #[error(transparent)]
+    Tool(#[from] MakeError),
+    /// The cache failed.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+}
+
+impl PackageError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Spec { .. } => {
+                "write it as `name`, `name==1.2` or `name @ https://…`, or give a path that starts with `./`"
+                    .into()
+            }
+            Self::Unreadable { .. } => {
+                "look at the path; relative ones are taken from where they are named".into()
+            }
+            Self::Changed { .. } => "lock again, or put back what was locked".into(),
+            Self::Lock { .. } => "lock again from the requirements".into(),
+            Self::Form { .. } => "lock a wheel of it; `uv pip wheel` makes one of source".into(),
+            Self::Native { .. } => {
+                "ask for a version that is pure Python; or give a wheel that was built for WASI \
+                (`cp314-cp314-wasi_0_0_wasm32`); or run with `--engine native`"
+                    .into()
+            }
+            Self::OnlySource { package, .. } => format!(
+                "ask for a version that has a wheel; or, if you trust it, build one (`uv build --wheel` in the source of \
+                 {package}) and give the file"
+            ),
+            Self::NotFound { .. } => "look at the spelling; a private index is set with UV_INDEX".into(),
+            Self::Conflict { .. } => "loosen one of the versions".into(),
+            Self::Offline { .. } => "allow fetching once; what was fetched is kept".into(),
+            Self::Network { .. } => {
+                "look at the network and the proxy, or set UV_INDEX_URL to an index that you can reach".into()
+            }
+            Self::Uv { .. } => return None,
+            Self::Refused { .. } => "fetch or build it anew; if it comes from others, don't trust it".into(),
+            Self::Hash { .. } => {
+                "somebody changed the file after it was locked: don't use it, or lock again if that was you"
+                    .into()
+            }
+            Self::Clash { .. } => "leave one of the two out".into(),
+            Self::Tool(error) => error.hint(),
+            Self::Cache(error) => error.hint().into(),
+        };
+        Some(hint)
+    }
+
+    pub(crate) fn unreadable(path: &Path, error: impl ToString) -> Self {
+        Self::Unreadable { path: path.to_owned(), reason: error.to_string() }
+    }
+
+    pub(crate) fn refused(file: &Path, reason: impl Into<String>) -> Self {
+        Self::Refused { file: file.to_owned(), reason: reason.into() }
+    }
+
+    /// A failure to write below the cache.
+    pub(crate) fn write(path: &Path, error: std::io::Error) -> Self {
+        Self::Cache(CacheError::io(path, error))
+    }
+}

@@ -1,0 +1,156 @@
+//! Which packages, exactly.
+//!
+//! A lock is for every platform, as uv writes it: each package lists all its wheels, with markers. Reading it means
+//! choosing what the guest gets. What PEP 751 has no words for is in `[packages.tool.belljar]`.
+
+use std::path::{Path, PathBuf};
+
+pub(crate) use self::write::{Local, LocalKind, compose};
+use self::{read::Document, select::select};
+use crate::{error::PackageError, file_name::normalised, target};
+
+mod read;
+mod select;
+mod write;
+
+/// A new number gives all sites new names.
+const FORMAT: u32 = 1;
+
+/// Which packages, exactly: a `pylock.toml`, with a hash for everything.
+#[derive(Clone, Debug)]
+pub struct Lock {
+    text: String,
+    id: String,
+    packages: Vec<LockedPackage>,
+}
+
+/// A package of a [`Lock`] that the guest gets.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LockedPackage {
+    /// Its normalised name.
+    pub name: String,
+    /// Its version; `0` if it has none.
+    pub version: String,
+    /// Whether native parts that only make it faster are left out.
+    pub without_native: bool,
+    /// SHA-256 of the wheel or archive, in hex; of a directory, over all that is in it.
+    pub sha256: String,
+    pub(crate) source: Source,
+}
+
+/// Where a package comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A wheel that is fetched. The minor version of Python is the one it was built for.
+    Fetched {
+        url: String,
+        file: String,
+        fit: target::Fit,
+    },
+    /// A wheel in a file.
+    Wheel(PathBuf),
+    Archive(PathBuf),
+    Directory(PathBuf),
+    SitePackages(PathBuf),
+    /// Its path in site-packages. The bytes are in the cache, by their hash.
+    Extension(String),
+}
+
+impl Lock {
+    /// Reads a `pylock.toml` that Belljar, uv or pip wrote. Relative paths in it begin at the current directory; see
+    /// [`parse_in`](Self::parse_in).
+    ///
+    /// # Errors
+    /// If it isn't a lock, or holds a package that the guest can't have.
+    pub fn parse(text: &str) -> Result<Self, PackageError> {
+        Self::parse_in(text, Path::new(""))
+    }
+
+    /// Reads a `pylock.toml` that lies in `directory`.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_in(text: &str, directory: &Path) -> Result<Self, PackageError> {
+        let document = Document::parse(text)?;
+        let mut packages: Vec<LockedPackage> = Vec::new();
+        for entry in &document.packages {
+            let wrong = |reason| PackageError::Lock { reason: format!("{}: {reason}", entry.name) };
+            if let Some(marker) = &entry.marker
+                && !target::holds(marker).map_err(wrong)?
+            {
+                continue;
+            }
+            let package = select(entry, directory)?;
+            if packages.iter().any(|other| other.name == package.name) {
+                return Err(wrong("it is there twice".into()));
+            }
+            packages.push(package);
+        }
+        packages.sort_by(|one, other| one.name.cmp(&other.name));
+        let id = id(&packages);
+        Ok(Self { text: text.to_owned(), id, packages })
+    }
+
+    /// The lock as a `pylock.toml`.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Names what gets installed into the guest. Locks that differ only for other platforms have the same.
+    pub fn id(&self) -> String {
+        self.id.clone()
+    }
+
+    /// What gets installed into the guest, by name.
+    pub fn packages(&self) -> impl Iterator<Item = &LockedPackage> {
+        self.packages.iter()
+    }
+}
+
+impl LockedPackage {
+    /// Name and version, for people.
+    pub(crate) fn release(&self) -> String {
+        release(&self.name, &self.version)
+    }
+}
+
+fn release(name: &str, version: &str) -> String {
+    match version {
+        "0" => name.to_owned(),
+        version => format!("{name} {version}"),
+    }
+}
+
+fn id(packages: &[LockedPackage]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let mut add = |text: &str| {
+        hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+    };
+    add(&format!("{FORMAT} {}", target::PYTHON));
+    for package in packages {
+        let kind = match &package.source {
+            Source::Fetched { .. } | Source::Wheel(_) => "wheel",
+            Source::Archive(_) => "archive",
+            Source::Directory(_) => "directory",
+            Source::SitePackages(_) => "site-packages",
+            Source::Extension(path) => path,
+        };
+        for part in [&package.name, &package.version, kind, &package.sha256] {
+            add(part);
+        }
+        add(if package.without_native { "without native parts" } else { "" });
+    }
+    hasher.finalize().to_hex()[..32].to_owned()
+}
+
+/// The name under which a package is known, whoever spelled it.
+fn known_as(name: &str) -> Result<String, PackageError> {
+    let normal = normalised(name);
+    match !normal.is_empty() && normal.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        true => Ok(normal),
+        false => {
+            Err(PackageError::Lock { reason: format!("`{}` can't name a package", name.escape_debug()) })
+        }
+    }
+}

@@ -1,0 +1,89 @@
+use std::path::PathBuf;
+
+use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, value};
+
+use crate::{error::PackageError, file_name::normalised};
+
+/// A package that comes from this machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Local {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) sha256: String,
+    pub(crate) kind: LocalKind,
+    /// The packages that it stands for; their releases on the index aren't needed.
+    pub(crate) provides: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum LocalKind {
+    Archive(PathBuf),
+    Directory(PathBuf),
+    SitePackages(PathBuf),
+    Extension(String),
+}
+
+/// The text of a lock: what uv found, and what is local.
+pub(crate) fn compose(found: Option<&str>, locals: &[Local]) -> Result<String, PackageError> {
+    let wrong = |reason: String| PackageError::Lock { reason };
+    let mut document: DocumentMut = found
+        .unwrap_or("lock-version = \"1.0\"\ncreated-by = \"belljar\"\n")
+        .parse()
+        .map_err(|error: toml_edit::TomlError| wrong(error.message().to_owned()))?;
+    document["created-by"] = value("belljar");
+    let packages = document.entry("packages").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+    if packages.as_array().is_some_and(Array::is_empty) {
+        *packages = Item::ArrayOfTables(ArrayOfTables::new());
+    }
+    let packages =
+        packages.as_array_of_tables_mut().ok_or_else(|| wrong("`packages` isn't a list".into()))?;
+    packages.retain(|package| {
+        let name = package.get("name").and_then(Item::as_str).map(normalised).unwrap_or_default();
+        !locals.iter().any(|local| local.provides.contains(&name))
+    });
+    for local in locals {
+        packages.push(table(local)?);
+    }
+    Ok(document.to_string())
+}
+
+fn table(local: &Local) -> Result<Table, PackageError> {
+    let mut table = Table::new();
+    table["name"] = value(&local.name);
+    table["version"] = value(&local.version);
+    let mut ours = Table::new();
+    let place = |path: &PathBuf| -> Result<InlineTable, PackageError> {
+        let text = path.to_str().ok_or_else(|| PackageError::unreadable(path, "its path isn't UTF-8"))?;
+        let mut place = InlineTable::new();
+        place.insert("path", text.into());
+        Ok(place)
+    };
+    ours["kind"] = match &local.kind {
+        LocalKind::Archive(path) => {
+            let mut archive = place(path)?;
+            let mut hashes = InlineTable::new();
+            hashes.insert("sha256", local.sha256.as_str().into());
+            archive.insert("hashes", hashes.into());
+            table["archive"] = value(archive);
+            value("archive")
+        }
+        LocalKind::Directory(path) => {
+            table["directory"] = value(place(path)?);
+            value("directory")
+        }
+        LocalKind::SitePackages(path) => {
+            table["directory"] = value(place(path)?);
+            value("site-packages")
+        }
+        LocalKind::Extension(path) => {
+            ours["path"] = value(path);
+            value("extension")
+        }
+    };
+    ours["sha256"] = value(&local.sha256);
+    let mut tool = Table::new();
+    tool.set_implicit(true);
+    tool.insert("belljar", Item::Table(ours));
+    table.insert("tool", Item::Table(tool));
+    Ok(table)
+}

@@ -1,0 +1,171 @@
+//! What the guest is, and which wheels fit it.
+
+use std::{collections::BTreeMap, str::FromStr, sync::LazyLock};
+
+use pep508_rs::{
+    MarkerEnvironment, MarkerEnvironmentBuilder, MarkerTree, Requirement, VerbatimUrl,
+    pep440_rs::{Version, VersionSpecifiers},
+};
+
+use crate::file_name::WheelName;
+
+/// The guest's Python, as `--python-version` has it.
+pub(crate) const PYTHON: &str = "3.14";
+const FULL: &str = "3.14.0";
+const MINOR: u32 = 14;
+
+/// The endings of native modules that the guest imports.
+pub(crate) const EXTENSIONS: [&str; 2] = [".cpython-314-wasm32-wasi.so", ".abi3.so"];
+
+const OPTIONAL: &str = include_str!("optional-native.toml");
+
+static OPTIONAL_NATIVE: LazyLock<BTreeMap<String, String>> =
+    LazyLock::new(|| toml_edit::de::from_str(OPTIONAL).unwrap_or_default());
+
+static ENVIRONMENT: LazyLock<Option<MarkerEnvironment>> = LazyLock::new(|| {
+    let builder = MarkerEnvironmentBuilder {
+        implementation_name: "cpython",
+        implementation_version: FULL,
+        os_name: "posix",
+        platform_machine: "wasm32",
+        platform_python_implementation: "CPython",
+        platform_release: "",
+        platform_system: "",
+        platform_version: "",
+        python_full_version: FULL,
+        python_version: PYTHON,
+        sys_platform: "wasi",
+    };
+    builder.try_into().ok()
+});
+
+/// Whether the native parts of a package can be left out. The name is normalised.
+pub(crate) fn native_is_optional(name: &str) -> bool {
+    OPTIONAL_NATIVE.contains_key(name)
+}
+
+/// Whether a marker holds in the guest.
+pub(crate) fn holds(marker: &str) -> Result<bool, String> {
+    let tree = MarkerTree::parse_str::<VerbatimUrl>(marker)
+        .map_err(|error| format!("the marker `{marker}`: {}", error.message))?;
+    Ok(ENVIRONMENT.as_ref().is_some_and(|environment| tree.evaluate(environment, &[])))
+}
+
+/// Whether a requirement is one in the guest, when no extra is asked for.
+pub(crate) fn applies(requirement: &str) -> Result<bool, String> {
+    let parsed = Requirement::<VerbatimUrl>::from_str(requirement)
+        .map_err(|error| format!("it requires `{requirement}`: {}", error.message))?;
+    Ok(ENVIRONMENT.as_ref().is_some_and(|environment| parsed.evaluate_markers(environment, &[])))
+}
+
+/// Whether `requires-python` admits the guest's.
+pub(crate) fn admits(requires_python: &str) -> Result<bool, String> {
+    let specifiers: VersionSpecifiers =
+        requires_python.parse().map_err(|_| format!("`{requires_python}` isn't a range of versions"))?;
+    Ok(FULL.parse::<Version>().is_ok_and(|version| specifiers.contains(&version)))
+}
+
+/// How a wheel fits the guest. The smaller the better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fit {
+    /// Python only.
+    Pure,
+    /// Built for WASI.
+    Wasi,
+    /// Built for Linux and this minor version of Python. Only its Python files can be used.
+    Foreign {
+        /// How far that version is from the guest's.
+        distance: u32,
+        minor: u32,
+    },
+}
+
+/// `None` if nothing in the wheel is of use.
+pub(crate) fn fit(wheel: &WheelName) -> Option<Fit> {
+    let python = wheel.pythons.iter().filter_map(|tag| minor(tag)).max();
+    let stable = wheel.abis.iter().any(|abi| abi == "abi3");
+    let plain = wheel.abis.iter().any(|abi| abi == "none");
+    let own = wheel.pythons.iter().any(|tag| tag == "cp314") && wheel.abis.iter().any(|abi| abi == "cp314");
+    let any = wheel.platforms.iter().any(|platform| platform == "any");
+    let wasi = wheel.platforms.iter().any(|platform| platform.starts_with("wasi"));
+    let linux = |platform: &String| platform.contains("linux") && platform.ends_with("_x86_64");
+    match python {
+        Some(_) if any && plain => Some(Fit::Pure),
+        Some(_) if wasi && (own || stable || plain) => Some(Fit::Wasi),
+        Some(minor) if wheel.platforms.iter().any(linux) && !free_threaded(wheel) => {
+            let distance = match stable || plain || own {
+                true => 0,
+                false => MINOR - minor,
+            };
+            Some(Fit::Foreign { distance, minor })
+        }
+        _ => None,
+    }
+}
+
+fn free_threaded(wheel: &WheelName) -> bool {
+    wheel.abis.iter().all(|abi| abi.ends_with('t') && abi.starts_with("cp"))
+}
+
+/// The newest minor version up to the guest's that a Python tag stands for.
+fn minor(tag: &str) -> Option<u32> {
+    match tag {
+        "py3" | "cp3" => Some(0),
+        tag => {
+            let minor = tag.strip_prefix("py3").or_else(|| tag.strip_prefix("cp3"))?.parse().ok()?;
+            (minor <= MINOR).then_some(minor)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fits(file: &str) -> Option<Fit> {
+        fit(&WheelName::parse(file).expect(file))
+    }
+
+    #[test]
+    fn pure_wheels_fit_best_then_wasi_then_linux() {
+        assert_eq!(fits("a-1-py3-none-any.whl"), Some(Fit::Pure));
+        assert_eq!(fits("a-1-py2.py3-none-any.whl"), Some(Fit::Pure));
+        assert_eq!(fits("a-1-1-cp314-none-any.whl"), Some(Fit::Pure));
+        assert_eq!(fits("a-1-cp314-cp314-wasi_0_0_wasm32.whl"), Some(Fit::Wasi));
+        assert_eq!(fits("a-1-cp39-abi3-wasi_0_0_wasm32.whl"), Some(Fit::Wasi));
+        let linux = fits("a-1-cp314-cp314-manylinux2014_x86_64.manylinux_2_17_x86_64.whl");
+        assert_eq!(linux, Some(Fit::Foreign { distance: 0, minor: 14 }));
+        assert!(fits("a-1-cp312-cp312-manylinux_2_17_x86_64.whl") > linux);
+        assert!(Some(Fit::Pure) < Some(Fit::Wasi) && Some(Fit::Wasi) < linux);
+    }
+
+    #[test]
+    fn wheels_of_no_use() {
+        for file in [
+            "a-1-py2-none-any.whl",
+            "a-1-cp315-none-any.whl",
+            "a-1-cp314-cp314t-manylinux_2_17_x86_64.whl",
+            "a-1-cp314-cp314-win_amd64.whl",
+            "a-1-cp313-cp313-wasi_0_0_wasm32.whl",
+        ] {
+            assert_eq!(fits(file), None, "{file}");
+        }
+    }
+
+    #[test]
+    fn markers_are_those_of_the_guest() {
+        assert_eq!(holds("sys_platform == 'wasi' and python_version >= '3.14'"), Ok(true));
+        assert_eq!(holds("sys_platform == 'win32' or platform_machine == 'x86_64'"), Ok(false));
+        assert_eq!(holds("python_full_version < '3.14.1'"), Ok(true));
+        assert!(holds("'dev' in dependency_groups").is_err());
+        assert_eq!(admits(">=3.9"), Ok(true));
+        assert_eq!(admits("<3.14"), Ok(false));
+    }
+
+    #[test]
+    fn the_list_of_optional_parts_is_read() {
+        assert!(native_is_optional("markupsafe"));
+        assert!(!native_is_optional("numpy"));
+        assert!(OPTIONAL_NATIVE.keys().all(|name| *name == crate::file_name::normalised(name)));
+    }
+}

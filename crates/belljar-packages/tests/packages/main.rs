@@ -1,0 +1,10 @@
+//! Packages from specs to site-packages, and everything that must be refused on the way.
+
+mod fixture;
+mod index;
+mod installs;
+mod locks;
+mod refusals;
+mod resolutions;
+mod served;
+mod specs;
