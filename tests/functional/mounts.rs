@@ -133,14 +133,14 @@ fn impossible_mounts_are_refused() {
     let host = directory();
     let mount =
         |guest: &str| Mount { host: host.path().into(), guest: guest.into(), access: MountAccess::ReadOnly };
-    for guest in ["", "/", "relative", "/python", "/usr/"] {
+    for guest in ["", "/", "relative", "/python", "/usr/", "/python/inner", "/usr/share/zoneinfo/Europe"] {
         let policy = Policy { mounts: vec![mount(guest)], ..Policy::default() };
         assert!(matches!(builder().policy(policy).build_blocking(), Err(Error::Policy(_))), "{guest:?}");
     }
     for mounts in [
-        vec![mount("/python/inner")],
         vec![mount("/a/../b")],
-        vec![mount("/a"), mount("/a/b")],
+        vec![mount("/a"), mount("/a/below")],
+        vec![mount("/a/in.txt"), mount("/a")],
         vec![Mount { host: "/nowhere/at/all".into(), guest: "/a".into(), access: MountAccess::ReadOnly }],
         vec![Mount { host: host.path().join("in.txt"), guest: "/a".into(), access: MountAccess::ReadOnly }],
     ] {
@@ -150,4 +150,24 @@ fn impossible_mounts_are_refused() {
         assert!(refused.is_err(), "{mounts:?}");
         assert!(refused.err().unwrap().hint().is_some(), "{mounts:?}");
     }
+}
+
+#[test]
+fn a_mount_can_be_inside_another() {
+    let (outer, inner) = (directory(), directory());
+    fs::write(inner.path().join("in.txt"), "from within").unwrap();
+    let session = builder()
+        .mount_writable(outer.path(), "/out")
+        .mount(inner.path(), "/out/inner")
+        .build_blocking()
+        .unwrap()
+        .session_blocking()
+        .unwrap();
+    assert_eq!(
+        text(&session, "open('/out/inner/in.txt').read(), open('/out/in.txt').read()"),
+        "('from within', 'from the host')"
+    );
+    assert_eq!(text(&session, "import os\nsorted(os.listdir('/out'))"), "['below', 'in.txt', 'inner']");
+    assert_eq!(session.run_blocking("open('/out/inner/new', 'w')").unwrap().status, Status::Error);
+    assert_eq!(fs::read_dir(outer.path()).unwrap().count(), 2, "nothing is made on the host");
 }

@@ -23,7 +23,7 @@ const HOSTILE: [&str; 12] = [
 #[test]
 fn hostile_sessions_at_the_same_time() {
     block_on(async {
-        let policy = Policy { timeout: Some(Duration::from_millis(300)), ..Hostile::policy() };
+        let policy = Policy { timeout: Some(Duration::from_secs(1)), ..Hostile::policy() };
         let sandbox = builder().policy(policy).build().await.unwrap();
         let tasks: Vec<_> = (0..24)
             .map(|number| {
@@ -51,7 +51,7 @@ fn hostile_sessions_at_the_same_time() {
 
 #[test]
 fn one_session_survives_them_all() {
-    let policy = Policy { timeout: Some(Duration::from_millis(300)), ..Hostile::policy() };
+    let policy = Policy { timeout: Some(Duration::from_secs(1)), ..Hostile::policy() };
     let session = builder().policy(policy).build_blocking().unwrap().session_blocking().unwrap();
     session.run_blocking("count = 0\nwords = []").unwrap();
     for (number, code) in HOSTILE.iter().enumerate() {
@@ -85,7 +85,7 @@ fn a_rollback_takes_back_everything_and_nothing_else() {
 #[test]
 fn the_first_cell_can_be_hostile() {
     for code in HOSTILE {
-        let policy = Policy { timeout: Some(Duration::from_millis(300)), ..Hostile::policy() };
+        let policy = Policy { timeout: Some(Duration::from_secs(1)), ..Hostile::policy() };
         let session = builder().policy(policy).build_blocking().unwrap().session_blocking().unwrap();
         session.run_blocking(code).unwrap();
         assert_eq!(belljar_tests::text(&session, "6 * 7"), "42", "{code}");

@@ -16,6 +16,7 @@ mod kernel;
 mod memory;
 mod network;
 mod output;
+mod packages;
 mod recursion;
 mod stored;
 mod tools;

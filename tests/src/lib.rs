@@ -8,10 +8,12 @@
 //! | `sandboxes` | sandboxes and sessions to test with |
 //! | `schema` | a JSON schema, as far as Belljar's own uses it |
 //! | `hostile` | a cell that means harm, and what must survive it |
+//! | `native` | C extensions to link into a guest |
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
 
 mod hostile;
+pub mod native;
 mod sandboxes;
 mod schema;
 

@@ -1,12 +1,15 @@
 //! What Belljar itself can fail at.
 
+use std::path::PathBuf;
+
 use belljar_engine::EngineError;
+use belljar_packages::PackageError;
 use belljar_runtime::{CacheError, MakeError};
 use belljar_store::StoreError;
 use belljar_wasm::LoadError;
 use thiserror::Error;
 
-use crate::PolicyError;
+use crate::{ConfigError, PolicyError};
 
 /// A failure of Belljar. Code that fails is an [`Outcome`](crate::Outcome), not this.
 #[derive(Debug, Error)]
@@ -21,6 +24,32 @@ pub enum Error {
     /// The cache couldn't be used; nothing was started.
     #[error(transparent)]
     Cache(#[from] CacheError),
+    /// Packages couldn't be had; nothing was started, and nothing is half installed.
+    #[error(transparent)]
+    Package(#[from] PackageError),
+    /// There is no environment of that name.
+    #[error("there is no environment {name:?}")]
+    NoSuchEnvironment {
+        /// The name.
+        name: String,
+    },
+    /// A lock doesn't have what was asked for; nothing was started.
+    #[error("{} does not have {package}, which was asked for", lock.display())]
+    NotLocked {
+        /// What is missing.
+        package: String,
+        /// The lock.
+        lock: PathBuf,
+    },
+    /// What was named as the standard library isn't one; nothing was started.
+    #[error("{} is not a standard library", directory.display())]
+    NoStandardLibrary {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// A `belljar.toml` can't be used; nothing was started.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The policy can't be kept; nothing was started.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -101,11 +130,16 @@ impl Error {
         matches!(
             self,
             Self::Policy(_)
+                | Self::Config(_)
+                | Self::Load(LoadError::Preload { .. })
                 | Self::ToolName { .. }
+                | Self::NoSuchEnvironment { .. }
+                | Self::NotLocked { .. }
+                | Self::NoStandardLibrary { .. }
                 | Self::CheckpointName { .. }
                 | Self::Store(StoreError::InvalidName { .. })
                 | Self::Engine(EngineError::Mount { .. })
-        )
+        ) || matches!(self, Self::Package(error) if is_package_refusal(error))
     }
 
     /// What the user can do about it.
@@ -114,6 +148,18 @@ impl Error {
             Self::Make(error) => Some(error.hint()),
             Self::Load(error) => error.hint(),
             Self::Cache(error) => Some(error.hint().to_owned()),
+            Self::Package(error) => error.hint(),
+            Self::NoSuchEnvironment { .. } => Some(
+                "`belljar env ls` lists those that are there; `belljar env create NAME --package …` makes one"
+                    .to_owned(),
+            ),
+            Self::NotLocked { .. } => {
+                Some("run `belljar env lock` with all packages, to write it anew".to_owned())
+            }
+            Self::NoStandardLibrary { .. } => {
+                Some("name the directory that has os.py and encodings/ of CPython 3.14".to_owned())
+            }
+            Self::Config(error) => error.hint(),
             Self::Policy(error) => error.hint(),
             Self::Engine(error) => engine_hint(error),
             Self::NoCacheDirectory => Some(
@@ -146,8 +192,25 @@ impl Error {
     }
 }
 
+/// Whether the fault is in what was asked for; else in the network, the cache or a tool.
+fn is_package_refusal(error: &PackageError) -> bool {
+    !matches!(
+        error,
+        PackageError::Offline { .. }
+            | PackageError::Network { .. }
+            | PackageError::Uv { .. }
+            | PackageError::Tool(_)
+            | PackageError::Cache(_)
+    )
+}
+
 fn engine_hint(error: &EngineError) -> Option<String> {
     match error {
+        EngineError::Mount { guest, reason } if format!("{guest} {reason}").contains("/site-packages") => Some(
+            "the packages are at /data/site-packages, and at /app/site-packages for older code: mount the directory \
+             elsewhere, e.g. at /custom_data, or without an entry of that name"
+                .to_owned(),
+        ),
         EngineError::Mount { .. } => Some(
             "a mount is HOST:GUEST or HOST:GUEST:rw; HOST is a directory, GUEST an absolute path".to_owned(),
         ),

@@ -28,19 +28,26 @@
 //! | `checkpoint` | [`Checkpoint`]: a session at one moment |
 //! | `registry`, `history` | [`Registry`]: the sessions that are kept, and what was run in them |
 //! | `keeper` | puts idle sessions to sleep |
+//! | `config` | [`Config`]: a `belljar.toml` |
+//! | `environment`, `lock_file` | [`Environment`]: packages, and what is imported ahead of time |
+//! | `prune` | removes what was made for environments that nobody uses |
 //! | `policy` | [`Policy`] and its defaults |
 //! | `tool` | [`Tool`]: a host function that guest code calls |
 #![forbid(unsafe_code)]
 
 mod cell;
 mod checkpoint;
+mod config;
+mod environment;
 mod error;
 mod events;
 mod history;
 mod keeper;
 mod location;
+mod lock_file;
 mod outcome;
 mod policy;
+mod prune;
 mod registry;
 mod sandbox;
 mod session;
@@ -50,18 +57,23 @@ mod tool_threads;
 pub use belljar_engine::{
     Clock, Entropy, Event, MimeBundle, Mount, MountAccess, Rollback, State, ToolFailure,
 };
+pub use belljar_packages::{Lock, PackageError, Spec};
 pub use belljar_runtime::{Progress, Quiet};
 pub use belljar_store::{SessionId, StoreError, Tenant};
 pub use belljar_wasm::Tracking;
 pub use cell::{Request, RunningCell};
 pub use checkpoint::{Checkpoint, Which};
+pub use config::{Config, ConfigError, Place};
+pub use environment::{Environment, EnvironmentInfo, Environments, NamedEnvironment, PackageInfo};
 pub use error::Error;
 pub use history::History;
 pub use location::{default_cache_dir, default_state_dir};
+pub use lock_file::lock_hashes;
 pub use outcome::{
     Cut, Exception, OUTCOME_VERSION, Outcome, SessionState, Status, TraceFrame, Usage, Value, outcome_schema,
 };
 pub use policy::{Policy, PolicyError, parse_size};
+pub use prune::{CachePrune, CachePruned, RemovedEntry};
 pub use registry::{
     Collected, Cooled, HistoryEntry, Imported, Parent, Prune, Pruned, Registry, SessionInfo, SessionLife,
     SessionList,

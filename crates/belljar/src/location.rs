@@ -30,3 +30,8 @@ fn find(ours: &str, users: &str, below_home: &str) -> Option<PathBuf> {
     let users = || Some(absolute(users)?.join("belljar"));
     named.or_else(users).or_else(|| Some(absolute("HOME")?.join(below_home).join("belljar")))
 }
+
+/// The user's home directory.
+pub(crate) fn home() -> Option<PathBuf> {
+    env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute())
+}

@@ -1,6 +1,7 @@
 //! What a session may use.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use belljar_engine::{Clock, Entropy, GuestSpec, Limits, Mount, Rollback};
@@ -24,6 +25,7 @@ use thiserror::Error;
 /// | `env` | empty but for `HOME` and `PWD` |
 /// | network | none; there is no way to allow it |
 /// | `clock`, `entropy` | the host's |
+/// | `inject_setup` | packages are on `sys.path` |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
@@ -60,8 +62,13 @@ pub struct Policy {
     pub clock: Clock,
     /// Where randomness comes from.
     pub entropy: Entropy,
+    /// Whether the environment's packages are on `sys.path` from the start.
+    pub inject_setup: bool,
 }
 
+/// Where the clock of a repeatable run stands: 2020-01-01, a time at which certificates and the like make
+/// sense.
+const REPEATABLE_CLOCK: Clock = Clock::Fixed(1_577_836_800_000_000_000);
 /// Each may hold 2 MiB.
 const MOST_UNDO: usize = 64;
 
@@ -85,6 +92,7 @@ impl Default for Policy {
             env: BTreeMap::new(),
             clock: Clock::Host,
             entropy: Entropy::Host,
+            inject_setup: true,
         }
     }
 }
@@ -129,6 +137,11 @@ impl PolicyError {
 }
 
 impl Policy {
+    /// Makes runs repeatable: randomness from a seed, and a clock that starts at 2020-01-01 and never waits.
+    pub fn repeat(&mut self, seed: u64) {
+        (self.clock, self.entropy) = (REPEATABLE_CLOCK, Entropy::Seeded(seed));
+    }
+
     /// Checks the policy and makes the engine's spec of it.
     pub(crate) fn spec(&self) -> Result<GuestSpec, PolicyError> {
         if let Some(timeout) = self.timeout
@@ -146,7 +159,10 @@ impl Policy {
         }
         for mount in &self.mounts {
             let taken = ["/", "/python", "/usr"].contains(&mount.guest.trim_end_matches('/'))
-                || mount.guest.trim_end_matches('/').is_empty();
+                || mount.guest.trim_end_matches('/').is_empty()
+                || ["/python", "/usr/share/zoneinfo"]
+                    .iter()
+                    .any(|own| Path::new(&mount.guest).starts_with(own));
             if !mount.guest.starts_with('/') || taken {
                 return Err(PolicyError::MountPoint(mount.guest.clone()));
             }
@@ -169,6 +185,7 @@ impl Policy {
             env: self.env.clone(),
             clock: self.clock,
             entropy: self.entropy,
+            inject_setup: self.inject_setup,
             rollback: self.rollback,
             undo: if self.rollback == Rollback::Never { 0 } else { self.undo.min(MOST_UNDO) },
             ..GuestSpec::default()

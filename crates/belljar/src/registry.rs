@@ -5,6 +5,7 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use belljar_runtime::Runtime;
 pub use belljar_store::{Collected, Cooled, HistoryEntry, Parent, Prune, Pruned};
 use belljar_store::{Lease, Listed, SessionId, SessionRecord, Store, Tenant};
 use belljar_wasm::WasmEngine;
@@ -176,8 +177,9 @@ impl Registry {
         }
         let missing = || Error::NoEnvironment { environment: name.to_owned() };
         let packed = packed.ok_or_else(missing)?;
-        let runtime = runtimes.find()?.ok_or_else(missing)?;
-        let unpack = |directory: &Path| WasmEngine::unpack_pinned(&packed, &runtime, name, directory);
+        let cache = runtimes.cache()?;
+        let runtime = |id: &str| Runtime::find(&cache, id);
+        let unpack = |directory: &Path| WasmEngine::unpack_pinned(&packed, runtime, name, directory);
         self.store.pin_environment(name, unpack)?;
         Ok(())
     }

@@ -1,19 +1,22 @@
 //! What sessions are made from.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use belljar_engine::{Engine, GuestSpec, Mount, MountAccess};
+use belljar_packages::Spec;
 use belljar_runtime::{Cache, Maker, Progress, Quiet, Runtime};
 use belljar_store::{Lease, NewSession, Parent, SessionId, Store, Tenant};
 use belljar_wasm::{Tracking, WasmEngine};
+use tempfile::TempDir;
 
+use crate::environment::Assembled;
 use crate::keeper::{Keeper, Rules};
 use crate::session::{Live, Slot, Verification};
 use crate::tool::ToolTable;
-use crate::{Error, Outcome, Policy, Registry, Request, Session, Tool, default_cache_dir};
+use crate::{Environment, Error, Outcome, Policy, Registry, Request, Session, Tool, default_cache_dir};
 
 /// Makes sessions. Made once and shared; cloning it is cheap.
 #[derive(Clone)]
@@ -145,6 +148,11 @@ impl Sandbox {
         tokio::task::spawn_blocking(move || body(&sandbox)).await.unwrap_or(Err(Error::Abandoned))
     }
 
+    /// Names the environment of new sessions by what is in it.
+    pub fn environment(&self) -> &str {
+        self.shared.engine.environment()
+    }
+
     /// Whether the kernel finds the writes of a cell here. Elsewhere pages are compared, which costs each
     /// cell a little more.
     pub fn tracks_writes(&self) -> bool {
@@ -226,6 +234,7 @@ impl Shared {
 #[derive(Default)]
 pub struct SandboxBuilder {
     policy: Policy,
+    environment: Environment,
     tools: Vec<Tool>,
     runtimes: Runtimes,
     warm: usize,
@@ -281,6 +290,63 @@ impl SandboxBuilder {
         self
     }
 
+    /// Gives sessions a package, with what it depends on: a requirement such as `jinja2>=3`, or the path of a
+    /// wheel, an archive, a directory, a requirements file or a `pyproject.toml`. It is fetched once per machine,
+    /// and no session has a copy of its own.
+    pub fn package(mut self, spec: &str) -> Result<Self, Error> {
+        self.environment.add(spec)?;
+        Ok(self)
+    }
+
+    /// Gives sessions the package in a wheel.
+    pub fn wheel(mut self, path: impl Into<PathBuf>) -> Self {
+        self.environment.packages.push(Spec::Wheel(path.into()));
+        self
+    }
+
+    /// Gives sessions all that is in a directory, as it is: a `site-packages` of your own.
+    pub fn site_packages(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.environment.packages.push(Spec::SitePackages(directory.into()));
+        self
+    }
+
+    /// Gives sessions a native module that was built for WASI. The name is its path in `site-packages`, such as
+    /// `fast/sum.cpython-314-wasm32-wasi.so`, or the module's, such as `fast.sum`.
+    pub fn native_extension(mut self, name: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Self {
+        self.environment.packages.push(Spec::Extension { name: name.into(), bytes: bytes.into() });
+        self
+    }
+
+    /// Imports a module once, when the environment is made: every session starts with it in memory.
+    pub fn preload(mut self, module: impl Into<String>) -> Self {
+        self.environment.preload.push(module.into());
+        self
+    }
+
+    /// Runs code once, when the environment is made: every session starts with its variables and files.
+    pub fn setup(mut self, code: impl Into<String>) -> Self {
+        self.environment.setup = code.into();
+        self
+    }
+
+    /// Uses a standard library instead of the interpreter's own.
+    pub fn stdlib(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.environment.stdlib = Some(directory.into());
+        self
+    }
+
+    /// The environment as a whole.
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// Whether the packages are on `sys.path` from the start, as they are by default.
+    pub fn inject_setup(mut self, inject: bool) -> Self {
+        self.policy.inject_setup = inject;
+        self
+    }
+
     /// Sets `sys.argv`.
     pub fn argv(mut self, argv: Vec<String>) -> Self {
         self.argv = Some(argv);
@@ -302,6 +368,12 @@ impl SandboxBuilder {
     /// Where the interpreter is made and kept; by default the user's cache directory.
     pub fn cache_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.runtimes.cache_dir = Some(directory.into());
+        self
+    }
+
+    /// Writes nothing to the cache: what isn't there is made in memory, for this process only.
+    pub fn in_memory_cache(mut self) -> Self {
+        self.runtimes.in_memory = true;
         self
     }
 
@@ -380,8 +452,9 @@ impl SandboxBuilder {
             Some(progress) => progress.as_ref(),
             None => &Quiet,
         };
-        let (runtime, cache) = self.runtimes.ensure(progress)?;
+        let Assembled { runtime, cache, layer, .. } = self.environment.assemble(&self.runtimes, progress)?;
         let engine = WasmEngine::builder(runtime, cache)
+            .layer(layer)
             .progress(progress)
             .tracking(self.tracking)
             .steps(spec.limits.steps.is_some())
@@ -415,6 +488,15 @@ impl SandboxBuilder {
         Ok(Sandbox { shared: Arc::new(shared) })
     }
 
+    /// Where sessions and named environments are kept, and whose they are.
+    pub(crate) fn keeps(&self) -> (Option<PathBuf>, Option<Tenant>) {
+        (self.state_dir.clone(), self.tenant.clone())
+    }
+
+    pub(crate) fn policy_mut(&mut self) -> &mut Policy {
+        &mut self.policy
+    }
+
     fn add_mount(mut self, host: PathBuf, guest: String, access: MountAccess) -> Self {
         self.policy.mounts.push(Mount { host, guest, access });
         self
@@ -430,13 +512,20 @@ pub struct Runtimes {
     pub python: Option<PathBuf>,
     /// Fetch nothing.
     pub offline: bool,
+    /// Look for newer packages, instead of using what was resolved before.
+    pub upgrade: bool,
+    /// Write nothing to the cache; what isn't there is made in memory, for this process only.
+    pub in_memory: bool,
 }
 
 impl Runtimes {
     /// The cache.
     pub fn cache(&self) -> Result<Cache, Error> {
-        let directory = self.cache_dir.clone().or_else(default_cache_dir).ok_or(Error::NoCacheDirectory)?;
-        Ok(Cache::open(directory))
+        let directory = self.cache_dir.clone().or_else(default_cache_dir).ok_or(Error::NoCacheDirectory);
+        if self.in_memory {
+            return memory_cache(directory.ok());
+        }
+        Ok(Cache::open(directory?))
     }
 
     /// The interpreter if it has been made.
@@ -465,12 +554,24 @@ impl Runtimes {
         kinds.dedup();
         Ok(kinds)
     }
+}
 
-    fn maker(&self, cache: Cache) -> Maker {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        Maker::new(cache)
-            .python(self.python.clone())
-            .search(std::env::split_paths(&path))
-            .offline(self.offline)
-    }
+/// A cache in memory over one that is only read. There is one for the whole process, and it goes with it.
+fn memory_cache(under: Option<PathBuf>) -> Result<Cache, Error> {
+    static DIRECTORY: Mutex<Option<Arc<TempDir>>> = Mutex::new(None);
+    let mut directory = DIRECTORY.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = match &mut *directory {
+        Some(directory) => Arc::clone(directory),
+        none => {
+            let memory = Path::new("/dev/shm");
+            let mut builder = tempfile::Builder::new();
+            builder.prefix("belljar-");
+            let made = if memory.is_dir() { builder.tempdir_in(memory) } else { builder.tempdir() };
+            Arc::clone(none.insert(Arc::new(made.map_err(Error::Temporary)?)))
+        }
+    };
+    Ok(match under {
+        Some(under) => Cache::layered(directory.path(), under),
+        None => Cache::open(directory.path()),
+    })
 }

@@ -1,0 +1,215 @@
+//! `belljar.toml`: what a sandbox is made of, in a file.
+
+mod error;
+mod reader;
+mod sections;
+mod suggestion;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use belljar_engine::Mount;
+use belljar_store::Tenant;
+use toml_edit::Document;
+
+pub use self::error::{ConfigError, Place};
+use self::reader::{Section, Source};
+use self::sections::{EnvironmentSection, Head, PolicySection, TABLES};
+use crate::location::home;
+use crate::{Environment, Environments, Error, Policy, Sandbox, SandboxBuilder, default_state_dir};
+
+/// What a `belljar.toml` says. What it doesn't say stays as it is.
+///
+/// ```
+/// # fn main() -> Result<(), belljar::Error> {
+/// use belljar::{Config, Policy};
+///
+/// let text = r#"
+///     python_version = "3.14"
+///
+///     [environment]
+///     packages = ["jinja2>=3"]     # or paths, from the file's directory
+///     preload = ["json"]
+///     lock = "pylock.toml"         # `belljar env lock` writes it
+///
+///     [policy]
+///     timeout = "5s"
+///     memory = "512MiB"
+///     env = { LANG = "C.UTF-8" }
+///
+///     [mounts]
+///     "/data/input" = "./input"
+///     "/out" = { host = "./out", access = "read-write" }
+/// "#;
+/// let config = Config::parse(text, "/srv/project")?;
+/// let mut policy = Policy::default();
+/// config.change(&mut policy);
+/// assert_eq!(policy.memory, 512 << 20);
+/// assert_eq!(policy.mounts[0].host.to_str(), Some("/srv/project/./input"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    file: PathBuf,
+    cache_dir: Option<PathBuf>,
+    environment: Option<EnvironmentSection>,
+    policy: PolicySection,
+    mounts: Vec<Mount>,
+}
+
+impl Config {
+    /// What the file is called where nobody names it.
+    pub const NAME: &str = "belljar.toml";
+
+    /// Reads a file that somebody named, and so trusts.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        let path = path.as_ref();
+        let text =
+            fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        Self::read(&text, path, false)
+    }
+
+    /// Reads the `belljar.toml` in a directory; `None` if there is none.
+    ///
+    /// Whoever wrote it may be the one whose code is to be run, and code that may write there can change it. So it
+    /// can't name a cache, nor any file or directory outside of its own.
+    pub fn find(directory: impl AsRef<Path>) -> Result<Option<Self>, ConfigError> {
+        let path = directory.as_ref().join(Self::NAME);
+        match fs::read_to_string(&path) {
+            Ok(text) => Self::read(&text, &path, true).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(ConfigError::Read { path, source }),
+        }
+    }
+
+    /// Reads a text; `base` is where relative paths begin.
+    pub fn parse(text: &str, base: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        Self::read(text, &base.as_ref().join(Self::NAME), false)
+    }
+
+    fn read(text: &str, file: &Path, confined: bool) -> Result<Self, ConfigError> {
+        let base = file.parent().unwrap_or(Path::new(""));
+        let source = Source { file, text, base, home: home(), confined };
+        let document = Document::parse(text).map_err(|error| ConfigError::Syntax {
+            place: source.place(error.span()),
+            message: error.message().lines().collect::<Vec<_>>().join(", "),
+        })?;
+        let [(_, head), (_, environment), (_, policy)] = TABLES else {
+            unreachable!("there are three tables")
+        };
+        let root = Section::open(&source, "", document.as_table()).knows(head)?;
+        let Head { cache_dir } = Head::read(&root)?;
+        let environment = match root.section("environment")? {
+            Some(section) => Some(EnvironmentSection::read(&section.knows(environment)?, base)?),
+            None => None,
+        };
+        let policy = match root.section("policy")? {
+            Some(section) => PolicySection::read(&section.knows(policy)?)?,
+            None => PolicySection::default(),
+        };
+        let mounts = root.section("mounts")?.map(|section| sections::mounts(&section)).transpose()?;
+        Ok(Self { file: file.to_owned(), cache_dir, environment, policy, mounts: mounts.unwrap_or_default() })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.file
+    }
+
+    /// The cache that it names.
+    pub fn cache_dir(&self) -> Option<&Path> {
+        self.cache_dir.as_deref()
+    }
+
+    /// The packages that it names, as they are written there.
+    pub fn packages(&self) -> Vec<String> {
+        let packages = self.environment.iter().flat_map(|section| &section.packages);
+        packages.map(|(text, _)| text.clone()).collect()
+    }
+
+    /// The lock that it names; the file needn't be there.
+    pub fn lock_file(&self) -> Option<&Path> {
+        self.environment.as_ref()?.lock.as_deref()
+    }
+
+    /// Changes what the file says of a policy, and adds its mounts in place of those with the same guest path.
+    pub fn change(&self, policy: &mut Policy) {
+        self.policy.change(policy);
+        if let Some(inject) = self.environment.as_ref().and_then(|section| section.inject_setup) {
+            policy.inject_setup = inject;
+        }
+        policy.mounts.retain(|other| self.mounts.iter().all(|mount| mount.guest != other.guest));
+        policy.mounts.extend(self.mounts.iter().cloned());
+    }
+
+    /// The named environment that it wants.
+    pub fn environment_name(&self) -> Option<&str> {
+        self.environment.as_ref()?.name.as_deref()
+    }
+
+    /// The environment that it describes, whatever is locked; `None` if it describes none, or wants a named one.
+    pub fn unlocked_environment(&self) -> Option<Environment> {
+        let section = self.environment.as_ref().filter(|section| section.name.is_none())?;
+        Some(Environment {
+            packages: section.packages.iter().map(|(_, spec)| spec.clone()).collect(),
+            preload: section.preload.clone(),
+            setup: section.setup.clone(),
+            stdlib: section.stdlib.clone(),
+            ..Environment::default()
+        })
+    }
+
+    /// The environment that it describes, with what is locked, if its lock is there.
+    pub fn environment(&self) -> Result<Option<Environment>, Error> {
+        match (self.unlocked_environment(), self.lock_file()) {
+            (Some(environment), Some(lock)) if lock.exists() => environment.locked_by(lock).map(Some),
+            (environment, _) => Ok(environment),
+        }
+    }
+
+    /// Sets up a sandbox as the file says. What is set later counts more. A named environment is looked for in the
+    /// builder's state directory, else in the user's.
+    pub fn apply(self, mut builder: SandboxBuilder) -> Result<SandboxBuilder, Error> {
+        let environment = match self.environment_name() {
+            Some(name) => {
+                let (state_dir, tenant) = builder.keeps();
+                let directory = state_dir.or_else(default_state_dir).ok_or(Error::NoStateDirectory)?;
+                let environments = Environments::open(directory, tenant.unwrap_or_else(Tenant::local))?;
+                Some(environments.get(name)?.environment()?)
+            }
+            None => self.environment()?,
+        };
+        if let Some(environment) = environment {
+            builder = builder.environment(environment);
+        }
+        self.change(builder.policy_mut());
+        Ok(match self.cache_dir {
+            Some(directory) => builder.cache_dir(directory),
+            None => builder,
+        })
+    }
+}
+
+impl Sandbox {
+    /// A sandbox as a `belljar.toml` describes it. [`SandboxBuilder::config`] is for when more is to be set.
+    pub async fn from_config(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::builder().config(path)?.build().await
+    }
+
+    /// [`Sandbox::from_config`] without async.
+    pub fn from_config_blocking(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::builder().config(path)?.build_blocking()
+    }
+}
+
+impl SandboxBuilder {
+    /// Sets what a `belljar.toml` says, and nothing else. What is set later counts more.
+    pub fn config(self, path: impl AsRef<Path>) -> Result<Self, Error> {
+        Config::load(path)?.apply(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

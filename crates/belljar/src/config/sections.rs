@@ -1,0 +1,255 @@
+//! The tables of a `belljar.toml`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use belljar_engine::{Mount, MountAccess, Rollback};
+use belljar_packages::Spec;
+
+use super::error::ConfigError;
+use super::reader::{Entry, Section};
+use crate::Policy;
+
+/// The only Python that there is.
+const PYTHON: &str = "3.14";
+
+/// All tables with keys of their own, and those.
+pub(super) const TABLES: &[(&str, &[&str])] = &[
+    ("", &["python_version", "cache_dir", "environment", "policy", "mounts"]),
+    (
+        "environment",
+        &["packages", "preload", "setup", "setup_file", "lock", "name", "stdlib", "inject_setup"],
+    ),
+    (
+        "policy",
+        &[
+            "timeout",
+            "memory",
+            "output",
+            "files",
+            "file_bytes",
+            "file_count",
+            "tool_calls",
+            "tool_timeout",
+            "tool_bytes",
+            "display_bytes",
+            "steps",
+            "rollback",
+            "undo",
+            "seed",
+            "env",
+        ],
+    ),
+];
+
+type Result<T> = std::result::Result<T, ConfigError>;
+
+/// What stands before the tables.
+pub(super) struct Head {
+    pub(super) cache_dir: Option<PathBuf>,
+}
+
+/// `[environment]`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EnvironmentSection {
+    pub(super) name: Option<String>,
+    /// As they were written, and as they are understood.
+    pub(super) packages: Vec<(String, Spec)>,
+    pub(super) lock: Option<PathBuf>,
+    pub(super) preload: Vec<String>,
+    pub(super) setup: String,
+    pub(super) stdlib: Option<PathBuf>,
+    pub(super) inject_setup: Option<bool>,
+}
+
+/// `[policy]`: what it says, and nothing else.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PolicySection {
+    timeout: Option<Option<Duration>>,
+    memory: Option<u64>,
+    output: Option<u64>,
+    file_bytes: Option<u64>,
+    file_count: Option<u64>,
+    tool_calls: Option<u64>,
+    tool_timeout: Option<Duration>,
+    tool_bytes: Option<u64>,
+    display_bytes: Option<u64>,
+    steps: Option<u64>,
+    rollback: Option<Rollback>,
+    undo: Option<usize>,
+    seed: Option<u64>,
+    env: BTreeMap<String, String>,
+}
+
+impl Head {
+    pub(super) fn read(root: &Section<'_>) -> Result<Self> {
+        if let Some(version) = root.entry("python_version")?
+            && version.text()? != PYTHON
+        {
+            let problem = format!("there is no Python {}, only {PYTHON}", version.text()?);
+            return Err(version.invalid(problem, Some(format!("write python_version = \"{PYTHON}\""))));
+        }
+        let Some(cache_dir) = root.entry("cache_dir")? else { return Ok(Self { cache_dir: None }) };
+        // Compiled code is loaded from there: whoever fills it runs what they like, outside of any sandbox.
+        cache_dir.trusted("it names a cache, which can hold any program")?;
+        Ok(Self { cache_dir: Some(cache_dir.path()?) })
+    }
+}
+
+impl EnvironmentSection {
+    pub(super) fn read(section: &Section<'_>, base: &Path) -> Result<Self> {
+        for other in ["packages", "preload", "setup", "setup_file", "lock", "stdlib"] {
+            let advice = "a named environment is complete: `belljar env create` makes another one";
+            section.exclude("name", other, advice)?;
+        }
+        section.exclude("setup", "setup_file", "keep one of them")?;
+        let mut packages = Vec::new();
+        for entry in optional(section.entry("packages")?, |entry| entry.elements())?.unwrap_or_default() {
+            let text = entry.text()?;
+            let refused =
+                |error: belljar_packages::PackageError| entry.invalid(error.to_string(), error.hint());
+            let spec = Spec::parse(text, base).map_err(refused)?;
+            if let Some(path) = spec_path(&spec) {
+                entry.confine(path.to_owned())?;
+            }
+            packages.push((text.to_owned(), spec));
+        }
+        let setup = match section.entry("setup_file")? {
+            Some(entry) => {
+                let path = entry.path()?;
+                fs::read_to_string(&path).map_err(|source| ConfigError::Read { path, source })?
+            }
+            None => text(section, "setup")?.unwrap_or_default(),
+        };
+        Ok(Self {
+            name: text(section, "name")?,
+            packages,
+            lock: optional(section.entry("lock")?, |entry| entry.path())?,
+            preload: optional(section.entry("preload")?, |entry| entry.texts())?.unwrap_or_default(),
+            setup,
+            stdlib: optional(section.entry("stdlib")?, |entry| entry.path())?,
+            inject_setup: optional(section.entry("inject_setup")?, |entry| entry.flag())?,
+        })
+    }
+}
+
+impl PolicySection {
+    pub(super) fn read(section: &Section<'_>) -> Result<Self> {
+        section.exclude("files", "file_bytes", "they are the same; keep one of them")?;
+        let number = |key| optional(section.entry(key)?, |entry| entry.number());
+        let size = |key| optional(section.entry(key)?, |entry| entry.size());
+        let mut env = BTreeMap::new();
+        if let Some(variables) = section.section("env")? {
+            for name in variables.keys() {
+                env.extend(text(&variables, name)?.map(|value| (name.to_owned(), value)));
+            }
+        }
+        Ok(Self {
+            timeout: optional(section.entry("timeout")?, |entry| entry.seconds())?,
+            memory: size("memory")?,
+            output: size("output")?,
+            file_bytes: size("file_bytes")?.or(size("files")?),
+            file_count: number("file_count")?,
+            tool_calls: number("tool_calls")?,
+            tool_timeout: optional(section.entry("tool_timeout")?, |entry| {
+                entry.seconds()?.ok_or_else(|| entry.wrong("a number of seconds"))
+            })?,
+            tool_bytes: size("tool_bytes")?,
+            display_bytes: size("display_bytes")?,
+            steps: number("steps")?,
+            rollback: optional(section.entry("rollback")?, rollback)?,
+            undo: number("undo")?.map(|undo| usize::try_from(undo).unwrap_or(usize::MAX)),
+            seed: number("seed")?,
+            env,
+        })
+    }
+
+    pub(super) fn change(&self, policy: &mut Policy) {
+        policy.timeout = self.timeout.unwrap_or(policy.timeout);
+        policy.memory = self.memory.unwrap_or(policy.memory);
+        policy.output = self.output.unwrap_or(policy.output);
+        policy.file_bytes = self.file_bytes.unwrap_or(policy.file_bytes);
+        policy.file_count = self.file_count.unwrap_or(policy.file_count);
+        policy.tool_calls = self.tool_calls.unwrap_or(policy.tool_calls);
+        policy.tool_timeout = self.tool_timeout.unwrap_or(policy.tool_timeout);
+        policy.tool_bytes = self.tool_bytes.unwrap_or(policy.tool_bytes);
+        policy.display_bytes = self.display_bytes.unwrap_or(policy.display_bytes);
+        policy.steps = self.steps.or(policy.steps);
+        policy.rollback = self.rollback.unwrap_or(policy.rollback);
+        policy.undo = self.undo.unwrap_or(policy.undo);
+        policy.env.extend(self.env.clone());
+        if let Some(seed) = self.seed {
+            policy.repeat(seed);
+        }
+    }
+}
+
+/// `[mounts]`: guest paths, and what is seen there.
+pub(super) fn mounts(section: &Section<'_>) -> Result<Vec<Mount>> {
+    let mut mounts = Vec::new();
+    for guest in section.keys() {
+        let written = section.section(guest).ok().flatten();
+        let (host, access) = match written {
+            Some(table) => {
+                let table = table.knows(&["host", "access"])?;
+                let host = table.entry("host")?;
+                (host, optional(table.entry("access")?, access)?.unwrap_or(MountAccess::ReadOnly))
+            }
+            None => (section.entry(guest)?, MountAccess::ReadOnly),
+        };
+        let advice =
+            "write \"/data\" = \"./data\", or \"/out\" = { host = \"./out\", access = \"read-write\" }";
+        let Some(host) = host else {
+            return Err(section.problem(guest, format!("the mount {guest} has no `host`"), advice));
+        };
+        if !guest.starts_with('/') {
+            return Err(section.problem(
+                guest,
+                format!("{guest:?} is no absolute path of the guest"),
+                advice,
+            ));
+        }
+        mounts.push(Mount { host: host.path()?, guest: guest.to_owned(), access });
+    }
+    Ok(mounts)
+}
+
+fn access(entry: Entry<'_>) -> Result<MountAccess> {
+    match entry.text()? {
+        "read-only" | "ro" => Ok(MountAccess::ReadOnly),
+        "read-write" | "rw" => Ok(MountAccess::ReadWrite),
+        _ => Err(entry.wrong("\"read-only\" or \"read-write\"")),
+    }
+}
+
+fn rollback(entry: Entry<'_>) -> Result<Rollback> {
+    match entry.text()? {
+        "on-kill" => Ok(Rollback::OnKill),
+        "on-error" => Ok(Rollback::OnError),
+        "never" => Ok(Rollback::Never),
+        _ => Err(entry.wrong("\"on-kill\", \"on-error\" or \"never\"")),
+    }
+}
+
+fn text(section: &Section<'_>, key: &str) -> Result<Option<String>> {
+    optional(section.entry(key)?, |entry| entry.text().map(str::to_owned))
+}
+
+fn optional<'t, T>(entry: Option<Entry<'t>>, read: impl FnOnce(Entry<'t>) -> Result<T>) -> Result<Option<T>> {
+    entry.map(read).transpose()
+}
+
+/// The file or directory that a spec names.
+fn spec_path(spec: &Spec) -> Option<&Path> {
+    match spec {
+        Spec::Wheel(path)
+        | Spec::Archive(path)
+        | Spec::Directory(path)
+        | Spec::Requirements(path)
+        | Spec::Project(path)
+        | Spec::SitePackages(path) => Some(path),
+        Spec::Requirement(_) | Spec::Extension { .. } => None,
+    }
+}

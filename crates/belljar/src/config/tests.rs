@@ -1,0 +1,269 @@
+use std::time::Duration;
+
+use belljar_engine::{Clock, Entropy, MountAccess, Rollback};
+
+use super::*;
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(text, "/project")
+}
+
+fn policy(text: &str) -> Policy {
+    let mut policy = Policy::default();
+    parse(text).expect("it is right").change(&mut policy);
+    policy
+}
+
+/// The message and the hint.
+fn refused(text: &str) -> (String, String) {
+    match parse(text) {
+        Err(error) => (error.to_string(), error.hint().unwrap_or_default()),
+        Ok(config) => panic!("{text}: {config:?}"),
+    }
+}
+
+#[test]
+fn nothing_changes_nothing() {
+    for nothing in ["", "# nothing\n", "[environment]\n[policy]\n[mounts]\n"] {
+        assert_eq!(policy(nothing), Policy::default());
+        assert_eq!(parse(nothing).expect("it is right").packages(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_policy() {
+    let policy = policy(
+        r#"
+        [policy]
+        timeout = 1.5
+        memory = "1GiB"
+        output = 4096
+        files = "2MB"
+        file_count = 7
+        tool_calls = 8
+        tool_timeout = "2s"
+        tool_bytes = 9
+        display_bytes = "1KiB"
+        steps = 10
+        rollback = "on-error"
+        undo = 2
+        seed = 42
+        [policy.env]
+        A = "b"
+        "#,
+    );
+    let expected = Policy {
+        timeout: Some(Duration::from_millis(1500)),
+        memory: 1 << 30,
+        output: 4096,
+        file_bytes: 2_000_000,
+        file_count: 7,
+        tool_calls: 8,
+        tool_timeout: Duration::from_secs(2),
+        tool_bytes: 9,
+        display_bytes: 1024,
+        steps: Some(10),
+        rollback: Rollback::OnError,
+        undo: 2,
+        mounts: Vec::new(),
+        env: [("A".to_owned(), "b".to_owned())].into(),
+        clock: Clock::Fixed(1_577_836_800_000_000_000),
+        entropy: Entropy::Seeded(42),
+        inject_setup: true,
+    };
+    assert_eq!(policy, expected);
+}
+
+#[test]
+fn timeouts() {
+    for (text, expected) in
+        [("30", Some(30)), ("\"30s\"", Some(30)), ("\"30\"", Some(30)), ("\"none\"", None)]
+    {
+        assert_eq!(policy(&format!("policy.timeout = {text}")).timeout, expected.map(Duration::from_secs));
+    }
+}
+
+#[test]
+fn mounts_of_all_forms() {
+    let text = r#"
+        [mounts]
+        "/a" = "a"
+        "/b" = { host = "/b", access = "read-write" }
+        "/c" = { host = "./c", access = "ro" }
+        [mounts."/d"]
+        host = "../d"
+        access = "rw"
+    "#;
+    let found: Vec<_> =
+        policy(text).mounts.into_iter().map(|mount| (mount.guest, mount.host, mount.access)).collect();
+    let mount = |guest: &str, host: &str, access| (guest.to_owned(), PathBuf::from(host), access);
+    assert_eq!(
+        found,
+        [
+            mount("/a", "/project/a", MountAccess::ReadOnly),
+            mount("/b", "/b", MountAccess::ReadWrite),
+            mount("/c", "/project/./c", MountAccess::ReadOnly),
+            mount("/d", "/project/../d", MountAccess::ReadWrite),
+        ]
+    );
+}
+
+#[test]
+fn an_environment() {
+    let text = r#"
+        cache_dir = "cache"
+        [environment]
+        packages = ["jinja2>=3", "attrs"]
+        preload = ["jinja2"]
+        setup = "x = 1"
+        stdlib = "lib"
+        inject_setup = false
+        lock = "pylock.toml"
+    "#;
+    let config = parse(text).expect("it is right");
+    assert_eq!(config.cache_dir(), Some(Path::new("/project/cache")));
+    assert_eq!(config.packages(), ["jinja2>=3", "attrs"]);
+    assert_eq!(config.lock_file(), Some(Path::new("/project/pylock.toml")));
+    let environment = config.unlocked_environment().expect("it has no name");
+    assert_eq!(environment.packages.len(), 2);
+    assert_eq!((environment.preload, environment.setup), (vec!["jinja2".to_owned()], "x = 1".to_owned()));
+    assert_eq!(environment.stdlib, Some("/project/lib".into()));
+    assert!(!policy(text).inject_setup);
+}
+
+#[test]
+fn set_up_code_in_a_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("setup.py"), "x = 2").expect("written");
+    let text = "environment.setup_file = 'setup.py'";
+    let config = Config::parse(text, directory.path()).expect("it is right");
+    assert_eq!(config.unlocked_environment().expect("an environment").setup, "x = 2");
+    assert!(Config::parse("environment.setup_file = 'other.py'", directory.path()).is_err());
+}
+
+#[test]
+fn unknown_keys() {
+    for (text, message, hint) in [
+        ("[polcy]", "1:2: there is no key `polcy` outside of tables", "did you mean `policy`?"),
+        (
+            "packages = []",
+            "1:1: there is no key `packages` outside of tables",
+            "`packages` stands in [environment]",
+        ),
+        (
+            "\n[environment]\npackage = []",
+            "3:1: there is no key `package` in [environment]",
+            "did you mean `packages`?",
+        ),
+        (
+            "[policy]\n  time_out = 3",
+            "2:3: there is no key `time_out` in [policy]",
+            "did you mean `timeout`?",
+        ),
+        (
+            "[mounts]\n\"/a\" = { hst = \"x\" }",
+            "2:10: there is no key `hst` in [mounts./a]",
+            "did you mean `host`?",
+        ),
+        (
+            "[mounts.\"/a\"]\nhost = 'x'\nzzz = 1",
+            "3:1: there is no key `zzz` in [mounts./a]",
+            "known here: `host`, `access`",
+        ),
+    ] {
+        assert_eq!(refused(text), (format!("/project/belljar.toml:{message}"), hint.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn wrong_values() {
+    for (text, message) in [
+        ("python_version = \"3.13\"", "1:18: there is no Python 3.13, only 3.14"),
+        ("python_version = 3.14", "1:18: `python_version` is 3.14, and must be a text in quotes"),
+        ("cache_dir = 3", "1:13: `cache_dir` is 3, and must be a text in quotes"),
+        ("environment = 3", "1:1: `environment` is an integer, and must be a table"),
+        ("[[policy]]", "1:3: `policy` is an array of tables, and must be a table"),
+        ("[policy.timeout]", "1:9: `timeout` is a table, and must be a value"),
+        ("[policy]\ntimeout = true", "2:11: `timeout` is true, and must be a number of seconds"),
+        (
+            "[policy]\ntimeout = 'soon'",
+            "2:11: `timeout` is the text \"soon\", and must be a number of seconds",
+        ),
+        ("[policy]\ntimeout = 0", "2:11: `timeout` must be more than 0 seconds"),
+        ("[policy]\ntimeout = -1", "2:11: `timeout` must be more than 0 seconds"),
+        ("[policy]\ntimeout = nan", "2:11: `timeout` must be more than 0 seconds"),
+        ("[policy]\ntool_timeout = 'none'", "2:16: `tool_timeout` is the text \"none\""),
+        ("[policy]\nmemory = 'lots'", "2:10: \"lots\" is not a size"),
+        ("[policy]\nmemory = -1", "2:10: `memory` is -1, and must be a number of bytes"),
+        ("[policy]\nmemory = 1.5", "2:10: `memory` is 1.5, and must be a number of bytes"),
+        ("[policy]\nsteps = -1", "2:9: `steps` is -1, and must be a whole number"),
+        ("[policy]\nrollback = 'always'", "2:12: `rollback` is the text \"always\", and must be \"on-kill\""),
+        ("[policy]\nfiles = 1\nfile_bytes = 1", "3:1: `files` and `file_bytes` cannot both be given"),
+        ("[policy]\nenv = { A = 1 }", "2:13: `A` is 1, and must be a text in quotes"),
+        ("[environment]\npackages = 'x'", "2:12: `packages` is the text \"x\", and must be an array"),
+        ("[environment]\npackages = ['x', 3]", "2:18: `an element of packages` is 3"),
+        ("[environment]\npackages = [\n  'x',\n  '>>nonsense']", "4:3: "),
+        ("[environment]\npackages = ['./no-such.whl']", "2:13: "),
+        ("[environment]\nname = 'w'\npackages = []", "3:1: `name` and `packages` cannot both be given"),
+        ("[environment]\npreload = []\nname = 'w'", "2:1: `name` and `preload` cannot both be given"),
+        ("[environment]\nsetup = ''\nsetup_file = ''", "3:1: `setup` and `setup_file` cannot both be given"),
+        (
+            "[environment]\ninject_setup = 'no'",
+            "2:16: `inject_setup` is the text \"no\", and must be true or false",
+        ),
+        ("[mounts]\ndata = 'x'", "2:1: \"data\" is no absolute path of the guest"),
+        ("[mounts]\n'/a' = 3", "2:8: `/a` is 3, and must be a text in quotes"),
+        ("[mounts]\n'/a' = { access = 'rw' }", "2:1: the mount /a has no `host`"),
+        ("[mounts]\n'/a' = { host = 'x', access = 'all' }", "2:31: `access` is the text \"all\""),
+        ("x = ", "1:"),
+        ("[policy]\ntimeout = 1\ntimeout = 2", "3:1: "),
+        ("ä = 'ö' ß", "1:9: "),
+    ] {
+        let (found, _) = refused(text);
+        let expected = format!("/project/belljar.toml:{message}");
+        assert!(found.starts_with(&expected), "{text}:\n{found}\n{expected}");
+        assert_eq!(found.lines().count(), 1, "{found}");
+    }
+}
+
+#[test]
+fn a_found_file_stays_in_its_directory() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let outside = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join(Config::NAME);
+    fs::create_dir(directory.path().join("input")).expect("made");
+    std::os::unix::fs::symlink(outside.path(), directory.path().join("link")).expect("linked");
+    let find = |text: &str| {
+        fs::write(&file, text).expect("written");
+        Config::find(directory.path())
+    };
+    for right in [
+        "[mounts]\n'/a' = './input'",
+        "[mounts]\n'/a' = './not-yet'",
+        "[mounts]\n'/a' = './input/../input'",
+        "environment.lock = 'pylock.toml'",
+    ] {
+        assert!(find(right).is_ok_and(|config| config.is_some()), "{right}");
+    }
+    let absolute = format!("[mounts]\n'/a' = '{}'", outside.path().display());
+    for wrong in [
+        absolute.as_str(),
+        "[mounts]\n'/a' = '..'",
+        "[mounts]\n'/a' = '~'",
+        "[mounts]\n'/a' = 'link'",
+        "[mounts]\n'/a' = 'link/x'",
+        "[mounts]\n'/a' = 'not-yet/../../x'",
+        "environment.packages = ['..']",
+        "environment.stdlib = '/usr/lib/python3'",
+        "environment.lock = '../pylock.toml'",
+        "cache_dir = './cache'",
+    ] {
+        let error = find(wrong).expect_err(wrong);
+        assert!(matches!(error, ConfigError::Untrusted { .. }), "{wrong}: {error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("--config")));
+        assert!(Config::load(&file).is_ok(), "{wrong}");
+    }
+    fs::remove_file(&file).expect("removed");
+    assert!(Config::find(directory.path()).is_ok_and(|config| config.is_none()));
+    assert!(matches!(Config::load(&file), Err(ConfigError::Read { .. })));
+}

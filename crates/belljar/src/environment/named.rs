@@ -1,0 +1,107 @@
+//! Environments that have a name.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use belljar_packages::Lock;
+use belljar_store::{Store, StoreError, Tenant};
+use serde::{Deserialize, Serialize};
+
+use super::Environment;
+use crate::Error;
+
+/// The named environments in a state directory.
+#[derive(Clone, Debug)]
+pub struct Environments {
+    store: Store,
+    tenant: Tenant,
+}
+
+/// An environment with a name: what it was made of, to the last byte.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedEnvironment {
+    /// Its name.
+    pub name: String,
+    /// When it was defined, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// What was asked for, in the user's words.
+    pub packages: Vec<String>,
+    /// What that was resolved to: a `pylock.toml`, empty if there are no packages.
+    pub lock: String,
+    /// Modules that are in memory from the start.
+    pub preload: Vec<String>,
+    /// Code that is run once, when it is made.
+    pub setup: String,
+    /// A standard library instead of the interpreter's own.
+    #[serde(default)]
+    pub stdlib: Option<PathBuf>,
+}
+
+impl NamedEnvironment {
+    /// A name for an environment. `packages` is what was asked for, to be shown; the lock counts.
+    pub fn new(name: &str, packages: Vec<String>, environment: &Environment) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            name: name.to_owned(),
+            created_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+            packages,
+            lock: environment.lock.as_ref().map(|lock| lock.text().to_owned()).unwrap_or_default(),
+            preload: environment.preload.clone(),
+            setup: environment.setup.clone(),
+            stdlib: environment.stdlib.clone(),
+        }
+    }
+
+    /// The environment.
+    pub fn environment(&self) -> Result<Environment, Error> {
+        let lock = if self.lock.is_empty() { None } else { Some(Lock::parse(&self.lock)?) };
+        Ok(Environment {
+            lock,
+            preload: self.preload.clone(),
+            setup: self.setup.clone(),
+            stdlib: self.stdlib.clone(),
+            ..Environment::default()
+        })
+    }
+}
+
+impl Environments {
+    /// Those in a state directory. Nothing is made there before the first is defined.
+    pub fn open(state_dir: impl Into<PathBuf>, tenant: Tenant) -> Result<Self, Error> {
+        Ok(Self { store: Store::open(state_dir)?, tenant })
+    }
+
+    /// Defines an environment, in place of the one that had its name. It is durable when this returns.
+    pub fn define(&self, environment: &NamedEnvironment) -> Result<(), Error> {
+        let text = serde_json::to_vec(environment).unwrap_or_default();
+        Ok(self.store.define_environment(&self.tenant, &environment.name, &text)?)
+    }
+
+    /// The environment with this name.
+    pub fn get(&self, name: &str) -> Result<NamedEnvironment, Error> {
+        let missing = || Error::NoSuchEnvironment { name: name.to_owned() };
+        let text = self.store.environment_definition(&self.tenant, name)?.ok_or_else(missing)?;
+        let damaged = |error: serde_json::Error| {
+            let path = PathBuf::from(name);
+            Error::Store(StoreError::Damaged { path, reason: error.to_string() })
+        };
+        serde_json::from_slice(&text).map_err(damaged)
+    }
+
+    /// Those of all tenants: they share a cache.
+    pub(crate) fn tenants(&self) -> Result<Vec<Self>, Error> {
+        let tenants = self.store.tenants()?.into_iter();
+        Ok(tenants.map(|tenant| Self { store: self.store.clone(), tenant }).collect())
+    }
+
+    /// All names, sorted.
+    pub fn names(&self) -> Result<Vec<String>, Error> {
+        Ok(self.store.environment_names(&self.tenant)?)
+    }
+
+    /// Forgets a name; false if there was none. Sessions that were made with it go on.
+    pub fn forget(&self, name: &str) -> Result<bool, Error> {
+        Ok(self.store.forget_environment(&self.tenant, name)?)
+    }
+}
