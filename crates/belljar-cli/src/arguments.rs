@@ -6,6 +6,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::bench::BenchArguments;
+use crate::environment::EnvironmentCommands;
+use crate::environments::EnvironmentArguments;
 use crate::limits::LimitArguments;
 use crate::runtimes::RuntimeArguments;
 use crate::session::SessionCommands;
@@ -33,6 +35,9 @@ pub(crate) enum Command {
     /// Keep sessions: list, rewind, fork, move and remove them
     #[command(after_help = SESSION_EXAMPLES)]
     Session(SessionCommands),
+    /// Make environments: packages that sessions share, and what is imported before they start
+    #[command(after_help = ENVIRONMENT_NOTES)]
+    Env(EnvironmentCommands),
     /// Check what works on this machine, and say what to do about the rest
     #[command(after_help = "Exit status: 0 if `belljar run` works here, 1 if it doesn't.")]
     Doctor(DoctorArguments),
@@ -74,6 +79,9 @@ pub(crate) struct RunArguments {
     pub(crate) limits: LimitArguments,
 
     #[command(flatten)]
+    pub(crate) environment: EnvironmentArguments,
+
+    #[command(flatten)]
     pub(crate) session: SessionArguments,
 
     #[command(flatten)]
@@ -84,6 +92,9 @@ pub(crate) struct RunArguments {
 pub(crate) struct ReplArguments {
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
+
+    #[command(flatten)]
+    pub(crate) environment: EnvironmentArguments,
 
     #[command(flatten)]
     pub(crate) session: SessionArguments,
@@ -149,6 +160,7 @@ Examples:
   belljar run script.py --timeout 5 --mount ./data:/data
   belljar run --session work -c 'x = 41'
   belljar run --session work -c 'print(x + 1)'
+  belljar run --package tabulate -c 'import tabulate; print(tabulate.tabulate([[1, 2]]))'
   belljar repl
   belljar doctor";
 
@@ -158,6 +170,10 @@ The program sees no file of the host and no network. Its working directory is /w
 With --session variables and files stay for the next process that names the session: they are on disk \
 before this one exits. Limits make the policy of a new session; of one that is there they hold for this \
 run only. A run that is killed, or whose output nobody reads any more, leaves the session as it was.
+
+Packages are fetched once, shared by all sessions and on `sys.path`. A belljar.toml in the working directory \
+sets what the command line doesn't; --package, --lock and --environment replace the file's [environment]. A \
+session keeps the packages that it was made with.
 
 Exit status:
   0    it ran to its end          124  it ran out of time or steps
@@ -171,6 +187,7 @@ Examples:
   belljar run --timeout 2 --memory 128MiB --json script.py
   belljar run --mount ./data:/data --mount ./out:/out:rw script.py
   belljar run --session work -c 'x = 41' && belljar run --session work -c 'print(x + 1)'
+  belljar run --package 'jinja2>=3' --package ./helpers-1.0-py3-none-any.whl --preload jinja2 script.py
   generate-code | belljar run -";
 
 const REPL_NOTES: &str = "\
@@ -183,6 +200,30 @@ Examples:
   belljar repl --memory 512MiB
   belljar repl --session work
   echo '%history' | belljar repl --session work";
+
+const ENVIRONMENT_NOTES: &str = "\
+Packages are pure Python, or native code that was built for WASI. No code of a package is run outside of the \
+sandbox: only wheels are fetched. Index and credentials are uv's own settings.
+
+belljar.toml, in the working directory:
+  [environment]
+  packages = [\"jinja2>=3\", \"./wheels/helpers-1.0-py3-none-any.whl\"]
+  preload = [\"jinja2\"]
+  lock = \"pylock.toml\"
+
+  [policy]
+  timeout = \"5s\"
+  memory = \"512MiB\"
+
+  [mounts]
+  \"/data/input\" = \"./input\"
+
+Examples:
+  belljar env create web --package 'jinja2>=3' --preload jinja2
+  belljar run --environment web -c 'import jinja2; print(jinja2.__version__)'
+  belljar env ls
+  belljar env lock
+  belljar env prune --older-than 7d";
 
 const SESSION_EXAMPLES: &str = "\
 A session is variables, files, open files: everything. It sleeps on disk between two uses.

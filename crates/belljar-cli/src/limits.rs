@@ -3,15 +3,11 @@
 use std::path;
 use std::time::Duration;
 
-use belljar::{Clock, Entropy, Mount, MountAccess, Policy, Rollback, parse_size};
+use belljar::{Mount, MountAccess, Policy, Rollback, parse_size};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::size::Size;
-
-/// Where the clock of a repeatable run stands: 2020-01-01, a time at which certificates and the like make
-/// sense.
-const REPEATABLE_CLOCK: Clock = Clock::Fixed(1_577_836_800_000_000_000);
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Limits")]
@@ -66,13 +62,6 @@ enum Timeout {
 }
 
 impl LimitArguments {
-    /// The policy that they ask for.
-    pub(crate) fn policy(&self) -> Policy {
-        let mut policy = Policy::default();
-        self.apply(&mut policy);
-        policy
-    }
-
     /// Changes what was given on the command line, and nothing else.
     pub(crate) fn apply(&self, policy: &mut Policy) {
         match self.timeout {
@@ -88,7 +77,7 @@ impl LimitArguments {
         policy.undo = self.undo.unwrap_or(policy.undo);
         policy.env.extend(self.env.iter().cloned());
         if let Some(seed) = self.seed {
-            (policy.clock, policy.entropy) = (REPEATABLE_CLOCK, Entropy::Seeded(seed));
+            policy.repeat(seed);
         }
         // Of a session's own mounts those stay whose place isn't taken.
         policy.mounts.retain(|own| self.mount.iter().all(|mount| mount.guest != own.guest));

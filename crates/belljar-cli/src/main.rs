@@ -2,22 +2,27 @@
 //!
 //! | module | its noun |
 //! |---|---|
-//! | `arguments`, `limits`, `runtimes`, `sessions` | the command line as typed, and as the library wants it |
+//! | `arguments`, `limits`, `environments`, `runtimes`, `sessions` | the command line as typed, and as the library wants it |
 //! | `run`, `program` | `belljar run`, and the code it runs |
 //! | `repl` | `belljar repl` |
 //! | `session` | `belljar session` |
+//! | `environment` | `belljar env` |
 //! | `doctor` | `belljar doctor` |
 //! | `runtime` | `belljar runtime` |
 //! | `bench` | `belljar bench` |
 //! | `printer`, `verdict` | a cell's output while it runs, and what is said at its end |
+//! | `answer` | a document for programs, or a text for people |
 //! | `size`, `moment`, `table` | bytes, times and rows, for people |
 //! | `progress`, `interrupts`, `console`, `failure` | the terminal: bars, Ctrl-C, output, errors |
 #![forbid(unsafe_code)]
 
+mod answer;
 mod arguments;
 mod bench;
 mod console;
 mod doctor;
+mod environment;
+mod environments;
 mod failure;
 mod interrupts;
 mod limits;
@@ -45,6 +50,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::Repl(arguments) => repl::run(arguments),
         Command::Session(arguments) => session::run(arguments),
+        Command::Env(arguments) => environment::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Runtime(arguments) => runtime::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),

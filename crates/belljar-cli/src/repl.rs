@@ -12,8 +12,9 @@ use self::commands::Command;
 use self::input::{Input, Typed};
 use crate::arguments::ReplArguments;
 use crate::interrupts::Interrupts;
-use crate::progress::{self, Audience};
+use crate::progress::Audience;
 use crate::run::keep;
+use crate::sessions::Plan;
 use crate::{console, failure, limits, printer, verdict};
 
 /// Somebody who types, and the session that answers.
@@ -42,20 +43,12 @@ struct Ran {
 }
 
 pub(crate) fn run(arguments: ReplArguments) -> anyhow::Result<ExitCode> {
-    let ReplArguments { limits, session, runtime } = arguments;
-    let named = session.named()?;
-    let mut builder = Sandbox::builder()
-        .policy(limits.policy())
-        .argv(vec![String::new()])
-        .runtimes(runtime.runtimes()?)
-        .progress(progress::for_audience(Audience::Person));
-    if let Some(named) = &named {
-        builder = named.tell(builder);
-    }
-    let sandbox = builder.build_blocking()?;
+    let ReplArguments { limits, environment, session, runtime } = arguments;
+    let Plan { builder, policy, named } = session.plan(&limits, environment, runtime, Audience::Person)?;
+    let sandbox = builder.argv(vec![String::new()]).build_blocking()?;
     let (session, policy) = match &named {
-        Some(named) => named.open(&sandbox, &limits)?,
-        None => (sandbox.session_blocking()?, limits.policy()),
+        Some(named) => named.open(&sandbox, &limits, &policy)?,
+        None => (sandbox.session_blocking()?, policy),
     };
     let mut input = Input::open()?;
     let interrupts = Interrupts::listen()?;

@@ -2,30 +2,23 @@
 
 use std::process::{self, ExitCode};
 
-use belljar::{Error, Sandbox, Session};
+use belljar::{Error, Session};
 
 use crate::arguments::RunArguments;
 use crate::interrupts::Interrupts;
 use crate::program::Program;
-use crate::progress::{self, Audience};
+use crate::progress::Audience;
+use crate::sessions::Plan;
 use crate::{console, failure, printer, verdict};
 
 pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
-    let RunArguments { file, arguments, code, json, limits, session, runtime } = arguments;
+    let RunArguments { file, arguments, code, json, limits, environment, session, runtime } = arguments;
     let program = Program::read(code, file, arguments)?;
-    let named = session.named()?;
     let audience = if json { Audience::Program } else { Audience::Person };
-    let mut builder = Sandbox::builder()
-        .policy(limits.policy())
-        .argv(program.argv)
-        .runtimes(runtime.runtimes()?)
-        .progress(progress::for_audience(audience));
-    if let Some(named) = &named {
-        builder = named.tell(builder);
-    }
-    let sandbox = builder.build_blocking()?;
+    let Plan { builder, policy, named } = session.plan(&limits, environment, runtime, audience)?;
+    let sandbox = builder.argv(program.argv).build_blocking()?;
     let session = match &named {
-        Some(named) => named.open(&sandbox, &limits)?.0,
+        Some(named) => named.open(&sandbox, &limits, &policy)?.0,
         None => sandbox.session_blocking()?,
     };
     // Not earlier: until here Ctrl-C simply ends the process.

@@ -23,6 +23,6 @@ pub(crate) struct RuntimeArguments {
 impl RuntimeArguments {
     pub(crate) fn runtimes(self) -> anyhow::Result<Runtimes> {
         let cache_dir = self.cache_dir.map(path::absolute).transpose().context("--cache-dir")?;
-        Ok(Runtimes { cache_dir, offline: self.offline, python: None })
+        Ok(Runtimes { cache_dir, offline: self.offline, ..Runtimes::default() })
     }
 }

@@ -11,20 +11,19 @@ mod state;
 use std::process::ExitCode;
 
 use belljar::{Error, Sandbox, Session};
-use serde::Serialize;
 
 pub(crate) use self::arguments::SessionCommands;
 use self::arguments::{Common, SessionCommand, Waking};
 pub(crate) use self::history::tell_cell;
 pub(crate) use self::listing::{checkpoint_table, checkpoint_words, which};
 pub(crate) use self::state::undone_words;
-use crate::console;
-use crate::progress::{self, Audience};
+use crate::answer::Answer;
+use crate::progress;
 use crate::sessions::Keeping;
 
 pub(crate) fn run(arguments: SessionCommands) -> anyhow::Result<ExitCode> {
     match arguments.command {
-        SessionCommand::Create(arguments) => state::create(arguments),
+        SessionCommand::Create(arguments) => state::create(*arguments),
         SessionCommand::Ls(common) => listing::list(common),
         SessionCommand::Show { name, common } => listing::show(&name, common),
         SessionCommand::History { name, notebook, common } => {
@@ -48,29 +47,6 @@ pub(crate) fn run(arguments: SessionCommands) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// How a command answers.
-#[derive(Clone, Copy, Debug)]
-struct Answer {
-    json: bool,
-}
-
-impl Answer {
-    /// Prints a document for programs, or a text for people.
-    fn give<D: Serialize>(
-        self,
-        document: impl FnOnce() -> D,
-        text: impl FnOnce() -> String,
-    ) -> anyhow::Result<ExitCode> {
-        if self.json {
-            console::print_line(&serde_json::to_string(&document())?);
-        } else {
-            let text = text();
-            console::print(if text.ends_with('\n') { text } else { text + "\n" }.as_bytes());
-        }
-        Ok(ExitCode::SUCCESS)
-    }
-}
-
 impl Common {
     fn split(&self) -> anyhow::Result<(Answer, Keeping)> {
         Ok((Answer { json: self.json }, self.state.keeping()?))
@@ -80,18 +56,11 @@ impl Common {
 impl Waking {
     /// A sandbox that keeps its sessions where the command line says.
     fn sandbox(self) -> anyhow::Result<(Answer, Keeping, Sandbox)> {
-        self.sandbox_with(|builder| builder)
-    }
-
-    fn sandbox_with(
-        self,
-        change: impl FnOnce(belljar::SandboxBuilder) -> belljar::SandboxBuilder,
-    ) -> anyhow::Result<(Answer, Keeping, Sandbox)> {
         let (answer, keeping) = self.common.split()?;
-        let audience = if answer.json { Audience::Program } else { Audience::Person };
-        let builder =
-            Sandbox::builder().runtimes(self.runtime.runtimes()?).progress(progress::for_audience(audience));
-        let sandbox = change(keeping.tell(builder)).build_blocking()?;
+        let builder = Sandbox::builder()
+            .runtimes(self.runtime.runtimes()?)
+            .progress(progress::for_audience(answer.audience()));
+        let sandbox = keeping.tell(builder).build_blocking()?;
         Ok((answer, keeping, sandbox))
     }
 }

@@ -4,11 +4,17 @@ use std::path::{self, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use belljar::{Error, Policy, Registry, Sandbox, SandboxBuilder, Session, StoreError, default_state_dir};
+use belljar::{
+    Environment, Environments, Error, Policy, Registry, Sandbox, SandboxBuilder, Session, StoreError, Tenant,
+    default_state_dir,
+};
 use clap::Args;
 
+use crate::environments::EnvironmentArguments;
 use crate::failure::Usage;
 use crate::limits::LimitArguments;
+use crate::progress::Audience;
+use crate::runtimes::RuntimeArguments;
 
 /// How long to wait for a session that another process uses.
 const WAIT: Duration = Duration::from_secs(30);
@@ -47,8 +53,20 @@ pub(crate) struct Keeping {
 /// A session that is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Named {
-    pub(crate) name: String,
+    name: String,
     keeping: Keeping,
+    /// It was there when somebody looked.
+    exists: bool,
+    /// The command line says which packages it is to have.
+    asks: bool,
+}
+
+/// A sandbox to be made, and what is to be done in it.
+pub(crate) struct Plan {
+    pub(crate) builder: SandboxBuilder,
+    /// That of new sessions.
+    pub(crate) policy: Policy,
+    pub(crate) named: Option<Named>,
 }
 
 impl StateArguments {
@@ -60,17 +78,43 @@ impl StateArguments {
 }
 
 impl SessionArguments {
-    /// The session that is named, if one is.
-    pub(crate) fn named(self) -> anyhow::Result<Option<Named>> {
-        match self.session {
-            Some(name) => Ok(Some(Named { name, keeping: self.state.keeping()? })),
-            None if self.state.state_dir.is_none() && self.state.wait.is_none() => Ok(None),
-            None => Err(Usage {
+    /// Sets up a sandbox for a new session, or for the one that is named.
+    pub(crate) fn plan(
+        self,
+        limits: &LimitArguments,
+        environment: EnvironmentArguments,
+        runtime: RuntimeArguments,
+        audience: Audience,
+    ) -> anyhow::Result<Plan> {
+        let unused = self.session.is_none() && !environment.is_named();
+        if unused && (self.state.state_dir.is_some() || self.state.wait.is_some()) {
+            return Err(Usage {
                 message: "--state-dir and --wait are about a session, and none is named".to_owned(),
                 hint: "name it with --session NAME",
             }
-            .into()),
+            .into());
         }
+        let setting = environment.setting(runtime)?;
+        let policy = setting.policy(limits);
+        let named = match self.session {
+            Some(name) => {
+                let keeping = self.state.keeping()?;
+                let exists = keeping.registry()?.contains(&name)?;
+                Some(Named { name, keeping, exists, asks: setting.asks() })
+            }
+            None => None,
+        };
+        let environment = match &named {
+            // It has its own, whatever the file says now.
+            Some(named) if named.exists && !named.asks => Environment::default(),
+            _ => setting.environment(|| self.state.keeping())?,
+        };
+        let builder = setting.builder(policy.clone(), environment, audience);
+        let builder = match &named {
+            Some(named) => named.keeping.tell(builder),
+            None => builder,
+        };
+        Ok(Plan { builder, policy, named })
     }
 }
 
@@ -80,6 +124,11 @@ impl Keeping {
         Ok(Registry::open(&self.directory)?.wait(self.wait))
     }
 
+    /// The environments that have names.
+    pub(crate) fn environments(&self) -> Result<Environments, Error> {
+        Environments::open(&self.directory, Tenant::local())
+    }
+
     /// Lets a sandbox keep its sessions here.
     pub(crate) fn tell(&self, builder: SandboxBuilder) -> SandboxBuilder {
         builder.state_dir(&self.directory).wait(self.wait)
@@ -87,28 +136,42 @@ impl Keeping {
 }
 
 impl Named {
-    /// Lets a sandbox keep its sessions where this one is.
-    pub(crate) fn tell(&self, builder: SandboxBuilder) -> SandboxBuilder {
-        self.keeping.tell(builder)
-    }
-
     /// The session, awake, and its policy: if it is new the sandbox's, else the one that it was made with, and what
     /// the command line says.
     pub(crate) fn open(
         &self,
         sandbox: &Sandbox,
         limits: &LimitArguments,
+        policy: &Policy,
     ) -> anyhow::Result<(Session, Policy)> {
+        self.check(sandbox)?;
         loop {
             match self.wake(sandbox, limits) {
-                Err(Error::Store(StoreError::NotFound { .. })) => {}
+                // Not if it was there a moment ago: the sandbox isn't set up for a new one.
+                Err(Error::Store(StoreError::NotFound { .. })) if !self.exists || self.asks => {}
                 woken => return woken?.ok_or_else(|| self.other_seed().into()),
             }
             match sandbox.create_blocking(Some(&self.name)) {
                 // Another process was faster.
                 Err(Error::Store(StoreError::Exists { .. })) => {}
-                made => return Ok((made?, limits.policy())),
+                made => return Ok((made?, policy.clone())),
             }
+        }
+    }
+
+    /// A session keeps the environment that it was made with. Asking for the same again is fine.
+    fn check(&self, sandbox: &Sandbox) -> anyhow::Result<()> {
+        if !self.asks || !self.exists {
+            return Ok(());
+        }
+        match self.keeping.registry()?.session(&self.name) {
+            Ok(session) if session.environment != sandbox.environment() => Err(Usage {
+                message: format!("the session {} was made with other packages, and keeps them", self.name),
+                hint: "leave out --package, --preload, --lock and --environment; or make a new session, since a fork \
+                       has its parent's packages too",
+            }
+            .into()),
+            _ => Ok(()),
         }
     }
 

@@ -19,6 +19,7 @@ const PYTHONS: [&str; 6] = ["python3", "python3.14", "python3.13", "python3.12",
 const OLDEST_PYTHON: (u32, u32) = (3, 10);
 const WHEELS: &str = "wheels";
 const CODE: &str = "code";
+const TOOLS: &str = "tool";
 
 pub(crate) fn check(runtimes: &Runtimes, json: bool, tell: &mut dyn FnMut(Check)) {
     let (cache, made) = match (runtimes.cache(), runtimes.find()) {
@@ -28,6 +29,7 @@ pub(crate) fn check(runtimes: &Runtimes, json: bool, tell: &mut dyn FnMut(Check)
     let is_made = made.is_some();
     tell(directory(cache.root(), is_made));
     maker(cache.root(), is_made, runtimes.offline, tell);
+    tell(packages(cache.root(), runtimes.offline));
     let Some(runtime) = made else {
         return tell(Check::poor(
             "interpreter",
@@ -117,6 +119,28 @@ fn maker(root: &Path, is_made: bool, offline: bool, tell: &mut dyn FnMut(Check))
             None => "urllib, since there is no pip".to_owned(),
         };
         tell(Check::good("wheels", format!("to be fetched from the package index with {tool}")));
+    }
+}
+
+/// What finds and fetches packages. Without it everything runs that needs none.
+fn packages(root: &Path, offline: bool) -> Check {
+    let name = "packages";
+    let path = env::var_os("PATH").unwrap_or_default();
+    let there = env::split_paths(&path).map(|directory| directory.join("uv")).find(|uv| uv.is_file());
+    let version = there.as_ref().and_then(|uv| output(Command::new(uv).arg("--version")));
+    let fetched = fs::read_dir(root.join(TOOLS)).is_ok_and(|tools| tools.flatten().next().is_some());
+    match (there, version, fetched, offline) {
+        (Some(uv), Some(version), ..) => {
+            let version = version.split_whitespace().nth(1).unwrap_or("of unknown version").to_owned();
+            Check::good(name, format!("uv {version}, {}", uv.display()))
+        }
+        (_, _, true, _) => Check::good(name, "uv, fetched"),
+        (_, _, false, false) => Check::good(name, "uv, to be fetched when it is first needed"),
+        (_, _, false, true) => Check::poor(
+            name,
+            "no uv, and fetching is switched off",
+            "what needs no packages works; for packages leave out --offline once, or install uv",
+        ),
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use crate::environments::EnvironmentArguments;
 use crate::limits::{LimitArguments, size};
 use crate::moment::parse_duration;
 use crate::runtimes::RuntimeArguments;
@@ -21,7 +22,7 @@ pub(crate) struct SessionCommands {
 pub(super) enum SessionCommand {
     /// Make a session; without a name it gets one, which is printed
     #[command(after_help = CREATE_EXAMPLES)]
-    Create(CreateArguments),
+    Create(Box<CreateArguments>),
     /// List the sessions
     #[command(visible_alias = "list", after_help = LS_NOTES)]
     Ls(Common),
@@ -157,6 +158,9 @@ pub(super) struct CreateArguments {
 
     #[command(flatten)]
     pub(super) limits: LimitArguments,
+
+    #[command(flatten)]
+    pub(super) environment: EnvironmentArguments,
 }
 
 #[derive(Args, Debug)]
@@ -223,10 +227,12 @@ pub(super) struct PruneArguments {
 }
 
 const CREATE_EXAMPLES: &str = "\
-`belljar run --session NAME` makes the session too, if there is none. The limits are the session's policy.
+`belljar run --session NAME` makes the session too, if there is none. The limits are the session's policy; what they don't say, and the packages, comes from the belljar.toml in the \
+working directory. Both stay the session's own.
 
 Examples:
   belljar session create work --memory 512MiB --rollback on-error
+  belljar session create report --package openpyxl --preload openpyxl
   name=$(belljar session create) && belljar run --session $name -c 'x = 1'";
 
 const LS_NOTES: &str = "\

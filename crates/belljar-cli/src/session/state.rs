@@ -11,8 +11,13 @@ use super::awake;
 use super::listing::{checkpoint_table, checkpoint_words, which};
 
 pub(super) fn create(arguments: CreateArguments) -> anyhow::Result<ExitCode> {
-    let CreateArguments { name, limits, waking } = arguments;
-    let (answer, keeping, sandbox) = waking.sandbox_with(|builder| builder.policy(limits.policy()))?;
+    let CreateArguments { name, limits, environment, waking: Waking { common, runtime } } = arguments;
+    let (answer, keeping) = common.split()?;
+    let setting = environment.setting(runtime)?;
+    let policy = setting.policy(&limits);
+    let environment = setting.environment(|| Ok(keeping.clone()))?;
+    let builder = setting.builder(policy, environment, answer.audience());
+    let sandbox = keeping.tell(builder).build_blocking()?;
     let session = sandbox.create_blocking(name.as_deref())?;
     session.hibernate_blocking()?;
     let name = session.id().as_str();

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+mod config;
+mod environments;
 mod session;
 
 /// What a command printed and how it ended.
