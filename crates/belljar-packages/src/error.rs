@@ -16,6 +16,32 @@ pub enum PackageError {
         /// Where, counted from 1.
         position: usize,
     },
+    /// A list of requirements, or a project, names something that can't be taken from there.
+    #[error("{place}: {reason}")]
+    List {
+        /// The file, and the line if it is one.
+        place: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// What was chosen has none of the hashes that a list gives for it.
+    #[error("{package} has SHA-256 {found}, which isn't among its hashes in {}", list.display())]
+    UnlistedHash {
+        /// Name and version.
+        package: String,
+        /// The list.
+        list: PathBuf,
+        /// The hash of what was chosen.
+        found: String,
+    },
+    /// What was asked for makes no sense to uv, or leads nowhere.
+    #[error("{doing} failed, because of what was asked for:\n{reason}")]
+    Input {
+        /// What uv was to do.
+        doing: String,
+        /// What it said.
+        reason: String,
+    },
     /// A local file or directory isn't there, or can't be read.
     #[error("{path} can't be read: {reason}")]
     Unreadable {
@@ -53,6 +79,25 @@ pub enum PackageError {
         package: String,
         /// The file, or the kinds of wheels that there are.
         what: String,
+    },
+    /// Several packages have native code, and none for the guest.
+    #[error("these have native code that can't run in WebAssembly: {}", packages.join("; "))]
+    Natives {
+        /// Name, version and the kinds of wheels that there are, of each.
+        packages: Vec<String>,
+    },
+    /// A package has no wheel for the guest's version of Python.
+    #[error(
+        "there is no wheel of {package} for Python {python}: its wheels are for other versions of Python{}",
+        after(reason)
+    )]
+    OtherPython {
+        /// Its name.
+        package: String,
+        /// The guest's version.
+        python: &'static str,
+        /// What uv said, if it was asked.
+        reason: String,
     },
     /// A package is only there as source.
     #[error("there are no wheels of {package}, only source, and building that would run its code:\n{reason}")]
@@ -140,21 +185,33 @@ impl PackageError {
                 "write it as `name`, `name==1.2` or `name @ https://…`, or give a path that starts with `./`"
                     .into()
             }
+            Self::List { .. } => "name what is needed with --package instead".into(),
+            Self::UnlistedHash { .. } => {
+                "somebody changed the package, or the list lacks the hash of this wheel: look which, then add it".into()
+            }
+            Self::Input { .. } => "look at the spelling of names, versions and addresses".into(),
             Self::Unreadable { .. } => {
                 "look at the path; relative ones are taken from where they are named".into()
             }
             Self::Changed { .. } => "lock again, or put back what was locked".into(),
             Self::Lock { .. } => "lock again from the requirements".into(),
             Self::Form { .. } => "lock a wheel of it; `uv pip wheel` makes one of source".into(),
-            Self::Native { .. } => {
+            Self::Native { .. } | Self::Natives { .. } => {
                 "ask for a version that is pure Python; or give a wheel that was built for WASI \
-                (`cp314-cp314-wasi_0_0_wasm32`); or run with `--engine native`"
+                (`cp314-cp314-wasi_0_0_wasm32`); or run with `--engine native` (not in this version yet)"
                     .into()
             }
-            Self::OnlySource { package, .. } => format!(
-                "ask for a version that has a wheel; or, if you trust it, build one (`uv build --wheel` in the source of \
-                 {package}) and give the file"
+            Self::OtherPython { python, .. } => format!(
+                "ask for a version that has a wheel for Python {python} or for all; newer ones often have"
             ),
+            Self::OnlySource { package, .. } => {
+                let name = package.split(['=', '<', '>', '!', '~']).next().unwrap_or(package);
+                format!(
+                    "ask for a version that has a wheel; or, if it is pure Python, fetch its source and give that \
+                     (`--package ./{name}.tar.gz`), which builds nothing; or, if you trust it, build a wheel (`uv build \
+                     --wheel` in the source of {name}) and give the file"
+                )
+            }
             Self::NotFound { .. } => "look at the spelling; a private index is set with UV_INDEX".into(),
             Self::Conflict { .. } => "loosen one of the versions".into(),
             Self::Offline { .. } => "allow fetching once; what was fetched is kept".into(),
@@ -185,5 +242,13 @@ impl PackageError {
     /// A failure to write below the cache.
     pub(crate) fn write(path: &Path, error: std::io::Error) -> Self {
         Self::Cache(CacheError::io(path, error))
+    }
+}
+
+/// On lines of its own, if there is any.
+fn after(reason: &str) -> String {
+    match reason.is_empty() {
+        true => String::new(),
+        false => format!(":\n{reason}"),
     }
 }

@@ -4,7 +4,7 @@ use std::{
     collections::HashSet,
     fs,
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -73,25 +73,32 @@ fn with_uv(
     command.arg("--cache-dir").arg(uv.memory_in(&scratch.join("memory")));
     command.args(["--python-version", &python, "--python-platform", FOREIGN, "--target"]).arg(&unpacked);
     command.arg("-r").arg(&list).env("TMPDIR", scratch).current_dir(scratch);
-    let mut looked = Instant::now();
-    let finished = host::run_watched(&mut command, scratch, &mut |_| -> Result<(), PackageError> {
-        if looked.elapsed() < LOOK {
-            return Ok(());
-        }
-        looked = Instant::now();
-        match size(scratch) > limits.bytes {
-            true => Err(PackageError::refused(
-                Path::new(wheel.file),
-                format!("it unpacks to more than {} bytes", limits.bytes),
-            )),
-            false => Ok(()),
-        }
-    })?;
+    let finished = host::run_watched(&mut command, scratch, &mut watch(wheel, scratch, limits))?;
     if !finished.status.success() {
         let doing = format!("fetching {}", wheel.package.release());
         return Err(failure(wheel, reason(&doing, &finished, scratch)));
     }
     adopt(Path::new(wheel.file), &unpacked, into, limits)
+}
+
+/// Stops whoever fills the disk.
+fn watch(
+    wheel: &Wheel<'_>,
+    scratch: &Path,
+    limits: &Limits,
+) -> impl FnMut(Duration) -> Result<(), PackageError> {
+    let (file, bytes, scratch) = (PathBuf::from(wheel.file), limits.bytes, scratch.to_owned());
+    let mut looked = Instant::now();
+    move |_| {
+        if looked.elapsed() < LOOK {
+            return Ok(());
+        }
+        looked = Instant::now();
+        match size(&scratch) > bytes {
+            true => Err(PackageError::refused(&file, format!("it is larger than {bytes} bytes"))),
+            false => Ok(()),
+        }
+    }
 }
 
 /// uv knows no wheels for WASI.
@@ -123,10 +130,11 @@ fn with_pip(
     }
     // Checked by pip too, before it looks inside.
     let address = wheel.url.split('#').next().unwrap_or_default();
-    command.arg("--dest").arg(&downloaded).arg(format!("{address}#sha256={}", wheel.package.sha256));
+    command.arg("--dest").arg(&downloaded).arg("--");
+    command.arg(format!("{address}#sha256={}", wheel.package.sha256));
     command.env("TMPDIR", scratch).current_dir(scratch);
     command.env("PIP_DISABLE_PIP_VERSION_CHECK", "1").env("PIP_NO_INPUT", "1");
-    let finished = host::run_watched(&mut command, scratch, &mut |_| Ok::<_, PackageError>(()))?;
+    let finished = host::run_watched(&mut command, scratch, &mut watch(wheel, scratch, limits))?;
     let came = fs::read_dir(&downloaded).into_iter().flatten().flatten().map(|found| found.path()).next();
     let Some(file) = came.filter(|_| finished.status.success()) else {
         return Err(failed(finished.last_lines()));
@@ -173,7 +181,7 @@ fn failure(wheel: &Wheel<'_>, error: PackageError) -> PackageError {
 }
 
 /// What is below a directory now. Files may come and go meanwhile, and those with several names count once.
-fn size(directory: &Path) -> u64 {
+pub(crate) fn size(directory: &Path) -> u64 {
     let mut seen = HashSet::new();
     let mut bytes = 0;
     let mut left = vec![directory.to_owned()];

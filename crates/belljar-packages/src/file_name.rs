@@ -97,16 +97,6 @@ pub(crate) fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// A path on the disk, as it is in an address.
-pub(crate) fn percent_encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~+!".contains(&byte);
-    let encode = |byte: u8| match plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
-    text.bytes().map(encode).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Component;
@@ -142,11 +132,6 @@ mod tests {
                 prop_assert!(path.components().all(|part| matches!(part, Component::Normal(_))), "{path:?}");
                 prop_assert!(path.components().count() >= 1);
             }
-        }
-
-        #[test]
-        fn addresses_come_back(path in "/.{0,30}") {
-            prop_assert_eq!(percent_decoded(&percent_encoded(&path)), path);
         }
     }
 }

@@ -39,10 +39,11 @@ pub use self::{
     compiler::{Compiler, NoBytecode},
     error::PackageError,
     limits::Limits,
-    lock::{Lock, LockedPackage},
+    lock::{Lacking, Lock, LockedPackage},
     resolver::Resolver,
     site::{Extension, InstalledPackage, Site},
     spec::Spec,
+    text_file::read_text,
 };
 
 mod archive;
@@ -51,6 +52,7 @@ mod error;
 mod fetch;
 mod file_name;
 mod limits;
+mod list;
 mod local;
 mod lock;
 mod metadata;
@@ -61,6 +63,7 @@ mod site;
 mod spec;
 mod steps;
 mod target;
+mod text_file;
 mod tree;
 mod uv;
 mod wheel;

@@ -133,7 +133,7 @@ fn contents(root: &Path, origin: &Path, name: &str, limits: &Limits) -> Result<C
     let is_project = PROJECT.iter().any(|file| root.join(file).is_file());
     let source = root.join("src");
     let (base, wanted): (_, fn(&str) -> bool) = match is_project {
-        true if source.is_dir() => (source, |_| true),
+        true if source.symlink_metadata().is_ok_and(|found| found.is_dir()) => (source, |_| true),
         true => (root.to_owned(), is_part_of_project),
         false => (root.to_owned(), |_| true),
     };

@@ -5,11 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
+pub use self::lacks::Lacking;
 pub(crate) use self::write::{Local, LocalKind, compose};
 use self::{read::Document, select::select};
 use crate::{error::PackageError, file_name::normalised, target};
 
+mod lacks;
 mod read;
+mod relative;
 mod select;
 mod write;
 
@@ -20,6 +23,8 @@ const FORMAT: u32 = 1;
 #[derive(Clone, Debug)]
 pub struct Lock {
     text: String,
+    /// Where relative paths in it begin.
+    base: PathBuf,
     id: String,
     packages: Vec<LockedPackage>,
 }
@@ -37,6 +42,19 @@ pub struct LockedPackage {
     /// SHA-256 of the wheel or archive, in hex; of a directory, over all that is in it.
     pub sha256: String,
     pub(crate) source: Source,
+}
+
+impl LockedPackage {
+    /// Where it is on this machine, if it isn't fetched.
+    pub fn file(&self) -> Option<&Path> {
+        match &self.source {
+            Source::Wheel(path)
+            | Source::Archive(path)
+            | Source::Directory(path)
+            | Source::SitePackages(path) => Some(path),
+            Source::Fetched { .. } | Source::Extension(_) => None,
+        }
+    }
 }
 
 /// Where a package comes from.
@@ -74,6 +92,7 @@ impl Lock {
     pub fn parse_in(text: &str, directory: &Path) -> Result<Self, PackageError> {
         let document = Document::parse(text)?;
         let mut packages: Vec<LockedPackage> = Vec::new();
+        let mut native = Vec::new();
         for entry in &document.packages {
             let wrong = |reason| PackageError::Lock { reason: format!("{}: {reason}", entry.name) };
             if let Some(marker) = &entry.marker
@@ -81,15 +100,23 @@ impl Lock {
             {
                 continue;
             }
-            let package = select(entry, directory)?;
+            let package = match select(entry, directory) {
+                // All of them are told at once.
+                Err(PackageError::Native { package, what }) => {
+                    native.push((package, what));
+                    continue;
+                }
+                selected => selected?,
+            };
             if packages.iter().any(|other| other.name == package.name) {
                 return Err(wrong("it is there twice".into()));
             }
             packages.push(package);
         }
+        refuse_native(native)?;
         packages.sort_by(|one, other| one.name.cmp(&other.name));
         let id = id(&packages);
-        Ok(Self { text: text.to_owned(), id, packages })
+        Ok(Self { text: text.to_owned(), base: directory.to_owned(), id, packages })
     }
 
     /// The lock as a `pylock.toml`.
@@ -112,6 +139,19 @@ impl LockedPackage {
     /// Name and version, for people.
     pub(crate) fn release(&self) -> String {
         release(&self.name, &self.version)
+    }
+}
+
+fn refuse_native(mut native: Vec<(String, String)>) -> Result<(), PackageError> {
+    match (native.pop(), native.is_empty()) {
+        (None, _) => Ok(()),
+        (Some((package, what)), true) => Err(PackageError::Native { package, what }),
+        (Some(last), false) => {
+            let all = native.into_iter().chain([last]);
+            Err(PackageError::Natives {
+                packages: all.map(|(package, what)| format!("{package} ({what})")).collect(),
+            })
+        }
     }
 }
 

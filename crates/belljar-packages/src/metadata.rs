@@ -1,5 +1,8 @@
 //! What a distribution says of itself: `METADATA`, `PKG-INFO`, `pyproject.toml`.
 
+use std::str::FromStr;
+
+use pep508_rs::pep440_rs::Version;
 use serde::Deserialize;
 
 use crate::file_name::normalised;
@@ -28,7 +31,16 @@ impl Metadata {
                 _ => {}
             }
         }
-        (!metadata.name.is_empty()).then_some(metadata)
+        metadata.is_named().then_some(metadata)
+    }
+
+    /// Whether its name is one; a version that isn't one is forgotten. Both are shown, and go into locks.
+    fn is_named(&mut self) -> bool {
+        if Version::from_str(&self.version).is_err() {
+            self.version = "0".into();
+        }
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        !self.name.is_empty() && self.name.len() <= 200 && self.name.bytes().all(allowed)
     }
 
     /// Reads `pyproject.toml`. What is dynamic in it would only be known by running its build.
@@ -38,11 +50,15 @@ impl Metadata {
         if project.dynamic.iter().any(|field| field == "dependencies") {
             return Err("its dependencies are dynamic: only running its build would tell them".into());
         }
-        Ok(Some(Self {
+        let mut metadata = Self {
             name: normalised(&project.name),
             version: project.version.unwrap_or_else(|| "0".into()),
             requires: project.dependencies,
-        }))
+        };
+        match metadata.is_named() {
+            true => Ok(Some(metadata)),
+            false => Err("its name isn't one".into()),
+        }
     }
 
     /// A `METADATA` for packages that come without.

@@ -13,6 +13,8 @@ pub(crate) enum Native {
     OtherWasm,
     /// Machine code.
     Machine,
+    /// Named like a module that the guest can import, and nothing of the kind.
+    Fake,
 }
 
 /// What a file is, if it is a library at all. `path` is its path in site-packages.
@@ -35,7 +37,7 @@ pub(crate) fn of(path: &str, file: &Path) -> std::io::Result<Option<Native>> {
 /// What a library with this name and these first bytes is.
 pub(crate) fn kind(path: &str, start: &[u8]) -> Option<Native> {
     match start {
-        [0, b'a', b's', b'm'] => Some(match target::EXTENSIONS.iter().any(|ending| path.ends_with(ending)) {
+        [0, b'a', b's', b'm'] => Some(match is_extension(path) {
             true => Native::Extension,
             false => Native::OtherWasm,
         }),
@@ -44,8 +46,12 @@ pub(crate) fn kind(path: &str, start: &[u8]) -> Option<Native> {
         [0xfe, 0xed, 0xfa, 0xce | 0xcf]
         | [0xce | 0xcf, 0xfa, 0xed, 0xfe]
         | [0xca, 0xfe, 0xba, 0xbe | 0xbf] => Some(Native::Machine),
-        _ => None,
+        _ => is_extension(path).then_some(Native::Fake),
     }
+}
+
+fn is_extension(path: &str) -> bool {
+    target::EXTENSIONS.iter().any(|ending| path.ends_with(ending))
 }
 
 fn is_named_so(path: &str) -> bool {
@@ -67,5 +73,7 @@ mod tests {
         assert_eq!(kind("p/m.pyd", b"MZ\x90\0"), Some(Native::Machine));
         assert_eq!(kind("p/m.dylib", &[0xcf, 0xfa, 0xed, 0xfe]), Some(Native::Machine));
         assert_eq!(kind("p/m.so", b"text"), None);
+        assert_eq!(kind(extension, b"text"), Some(Native::Fake));
+        assert_eq!(kind("p/m.abi3.so", b""), Some(Native::Fake));
     }
 }

@@ -1,7 +1,6 @@
 //! From specs to the text of a lock.
 
 use std::{
-    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -12,19 +11,21 @@ use belljar_runtime::Progress;
 use crate::{
     archive,
     error::PackageError,
-    file_name::{normalised, percent_encoded},
+    file_name::{WheelName, normalised},
     limits::Limits,
+    list::{List, Pinned},
     local::{self, Contents},
-    lock::{Local, LocalKind, compose},
+    lock::{Local, LocalKind, Lock, compose},
     metadata::Metadata,
     native::{self, Native},
     spec::Spec,
     target,
+    text_file::read_text,
     uv::Uv,
 };
 
 /// A new number resolves everything anew.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What is wanted, with everything on this machine read.
 pub(crate) struct Wanted {
@@ -33,8 +34,9 @@ pub(crate) struct Wanted {
     /// Native modules, which nothing but the cache keeps.
     pub(crate) extensions: Vec<(String, Arc<[u8]>)>,
     requirements: Vec<String>,
-    files: Vec<PathBuf>,
+    constraints: Vec<String>,
     locals: Vec<Local>,
+    pinned: Vec<Pinned>,
 }
 
 impl Wanted {
@@ -51,13 +53,29 @@ impl Wanted {
     }
 
     fn empty() -> Self {
-        let (requirements, files, locals) = (Vec::new(), Vec::new(), Vec::new());
-        Self { key: String::new(), extensions: Vec::new(), requirements, files, locals }
+        let (requirements, constraints, locals) = (Vec::new(), Vec::new(), Vec::new());
+        let (extensions, pinned) = (Vec::new(), Vec::new());
+        Self { key: String::new(), extensions, requirements, constraints, locals, pinned }
     }
 
     /// Whether the package index must be asked.
     pub(crate) fn needs_index(&self) -> bool {
-        !self.requirements.is_empty() || !self.files.is_empty()
+        !self.requirements.is_empty()
+    }
+
+    /// Looks whether what was chosen has the hashes that the lists give.
+    pub(crate) fn check(&self, lock: &Lock) -> Result<(), PackageError> {
+        for Pinned { package, list, hashes } in &self.pinned {
+            let chosen = lock.packages().find(|chosen| chosen.name == *package);
+            if let Some(chosen) = chosen.filter(|chosen| !hashes.contains(&chosen.sha256)) {
+                return Err(PackageError::UnlistedHash {
+                    package: chosen.release(),
+                    list: list.clone(),
+                    found: chosen.sha256.clone(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The text of the lock. `uv` is there if the index must be asked.
@@ -65,14 +83,23 @@ impl Wanted {
         &self,
         uv: Option<&Uv>,
         scratch: &Path,
+        limits: &Limits,
         progress: &dyn Progress,
     ) -> Result<String, PackageError> {
         let Some(uv) = uv else { return compose(None, &self.locals) };
         let list = scratch.join("requirements.in");
         let output = scratch.join("pylock.toml");
-        fs::write(&list, self.requirements.join("\n")).map_err(|error| PackageError::write(&list, error))?;
-        let inputs: Vec<PathBuf> = self.files.iter().cloned().chain([list]).collect();
-        uv.compile(&inputs, &output, scratch, progress)?;
+        let constraints = scratch.join("constraints.in");
+        for (file, lines) in [(&list, &self.requirements), (&constraints, &self.constraints)] {
+            // Nothing but requirements: a line of another kind could have packages built, or files read.
+            if let Some(line) = lines.iter().find(|line| !target::is_requirement(line)) {
+                let text = line.escape_debug().take(100).collect();
+                let reason = "it can't be given to uv".to_owned();
+                return Err(PackageError::Spec { text, reason, position: 1 });
+            }
+            fs::write(file, lines.join("\n")).map_err(|error| PackageError::write(file, error))?;
+        }
+        uv.compile(&list, &constraints, &output, scratch, limits.bytes, progress)?;
         let found = fs::read_to_string(&output).map_err(|error| PackageError::write(&output, error))?;
         compose(Some(&found), &self.locals)
     }
@@ -118,45 +145,68 @@ impl Gathering<'_> {
             }
             Spec::Requirements(path) => {
                 let path = absolute(path)?;
-                self.note_requirements(&path, &mut BTreeSet::new())?;
-                self.wanted.files.push(path);
+                let list = List::read(&path)?;
+                list.texts.iter().for_each(|text| self.note(text));
+                self.wanted.pinned.extend(list.pinned);
+                self.wanted.requirements.extend(list.requirements);
+                self.wanted.constraints.extend(list.constraints);
                 Ok(())
             }
             Spec::Project(path) => {
                 let path = absolute(path)?;
-                let text =
-                    fs::read_to_string(&path).map_err(|error| PackageError::unreadable(&path, error))?;
-                Metadata::parse_project(&text).map_err(|reason| PackageError::refused(&path, reason))?;
+                let text = read_text(&path).map_err(|error| PackageError::unreadable(&path, error))?;
+                let read =
+                    Metadata::parse_project(&text).map_err(|reason| PackageError::refused(&path, reason))?;
+                let wrong = |reason| PackageError::List { place: path.display().to_string(), reason };
+                let project = read
+                    .ok_or_else(|| wrong("it has no [project] table, so it names no dependencies".into()))?;
                 self.note(&text);
-                self.wanted.files.push(path);
+                for requirement in project.requires {
+                    if target::applies(&requirement).map_err(wrong)? {
+                        self.wanted.requirements.push(requirement);
+                    }
+                }
                 Ok(())
             }
             Spec::Extension { name, bytes } => self.add_extension(name, bytes),
         }
     }
 
-    /// uv reads its dependencies.
     fn add_wheel(&mut self, path: &Path) -> Result<(), PackageError> {
         let sha256 = archive::sha256(path).map_err(|error| PackageError::unreadable(path, error))?;
         let text = archive::read_from_wheel(path, ".dist-info/METADATA", self.limits)?;
         let metadata = text.as_deref().and_then(Metadata::parse);
         let metadata =
             metadata.ok_or_else(|| PackageError::refused(path, "it has no METADATA, so it isn't a wheel"))?;
-        let place = path.to_str().ok_or_else(|| PackageError::unreadable(path, "its path isn't UTF-8"))?;
-        self.note(&sha256);
-        self.note(place);
-        self.wanted.requirements.push(format!("{} @ file://{}", metadata.name, percent_encoded(place)));
-        Ok(())
+        let file = path.file_name().and_then(|name| name.to_str()).and_then(WheelName::parse);
+        let called = file.ok_or_else(|| PackageError::refused(path, "its name isn't that of a wheel"))?.name;
+        if called != metadata.name {
+            let reason = format!("it is called {called}, and says that it is {}", metadata.name);
+            return Err(PackageError::refused(path, reason));
+        }
+        let provides = vec![metadata.name.clone()];
+        self.add_described(metadata, provides, sha256, LocalKind::Wheel(path.to_owned()))
     }
 
     fn add_local(&mut self, contents: Contents, sha256: String, kind: LocalKind) -> Result<(), PackageError> {
-        self.note(&format!("{kind:?} {sha256}"));
         let Contents { metadata, provides, .. } = contents;
+        self.add_described(metadata, provides, sha256, kind)
+    }
+
+    fn add_described(
+        &mut self,
+        metadata: Metadata,
+        provides: Vec<String>,
+        sha256: String,
+        kind: LocalKind,
+    ) -> Result<(), PackageError> {
+        self.note(&format!("{kind:?} {sha256}"));
         for requirement in metadata.requires {
             let needed = target::applies(&requirement).map_err(|reason| match &kind {
-                LocalKind::Archive(path) | LocalKind::Directory(path) | LocalKind::SitePackages(path) => {
-                    PackageError::refused(path, reason)
-                }
+                LocalKind::Wheel(path)
+                | LocalKind::Archive(path)
+                | LocalKind::Directory(path)
+                | LocalKind::SitePackages(path) => PackageError::refused(path, reason),
                 LocalKind::Extension(_) => PackageError::Lock { reason },
             })?;
             if needed {
@@ -191,34 +241,6 @@ impl Gathering<'_> {
             provides: Vec::new(),
         };
         self.wanted.locals.push(local);
-        Ok(())
-    }
-
-    /// Hashes the list, the lists that it includes, and the files that it names.
-    fn note_requirements(&mut self, path: &Path, seen: &mut BTreeSet<PathBuf>) -> Result<(), PackageError> {
-        if !seen.insert(path.to_owned()) {
-            return Ok(());
-        }
-        let text = fs::read_to_string(path).map_err(|error| PackageError::unreadable(path, error))?;
-        self.note(&text);
-        let directory = path.parent().unwrap_or(Path::new("/"));
-        for line in text.lines().map(str::trim) {
-            let included = ["-r", "--requirement", "-c", "--constraint"].iter().find_map(|option| {
-                let rest = line.strip_prefix(option)?;
-                let named = rest.strip_prefix('=').unwrap_or(rest).trim();
-                (!named.contains("://") && !named.starts_with('-')).then_some(named)
-            });
-            if let Some(included) = included {
-                self.note_requirements(&directory.join(included), seen)?;
-                continue;
-            }
-            let wheels = line.split_whitespace().filter(|word| word.ends_with(".whl"));
-            for wheel in wheels.map(|word| directory.join(word.trim_start_matches("file://"))) {
-                if let Ok(sha256) = archive::sha256(&wheel) {
-                    self.note(&sha256);
-                }
-            }
-        }
         Ok(())
     }
 }

@@ -31,7 +31,7 @@ const LOCK: &str = "pylock.toml";
 
 /// Temporary directories in the cache, and when nobody can be using them any more.
 const SCRATCH: &str = ".scratch.";
-const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
+const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
 /// How many packages are fetched at once.
 const AT_ONCE: usize = 4;
@@ -115,17 +115,20 @@ impl Resolver {
             && let Ok(text) = fs::read_to_string(entry.join(LOCK))
         {
             self.cache.touch(RESOLUTION, &wanted.key);
-            return Lock::parse(&text);
+            let lock = Lock::parse(&text)?;
+            wanted.check(&lock)?;
+            return Ok(lock);
         }
         let uv = match wanted.needs_index() {
             true => Some(self.find_uv(&scratch, progress)?),
             false => None,
         };
         progress.begin("resolving", Duration::from_secs(2));
-        let text = wanted.resolve(uv.as_ref(), scratch.path(), progress)?;
+        let text = wanted.resolve(uv.as_ref(), scratch.path(), &self.limits, progress)?;
         progress.end();
         // Before it is kept: an answer that can't be used shouldn't be found again.
         let lock = Lock::parse(&text)?;
+        wanted.check(&lock)?;
         if self.upgrade {
             self.cache.remove(RESOLUTION, &wanted.key)?;
         }

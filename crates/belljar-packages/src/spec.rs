@@ -6,7 +6,7 @@ use std::{
 
 use pep508_rs::{Requirement, VerbatimUrl};
 
-use crate::{error::PackageError, file_name::WheelName};
+use crate::{error::PackageError, file_name::WheelName, list::List, target};
 
 /// Something that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,10 @@ impl Spec {
     /// If it is neither, or a file that isn't there.
     pub fn parse(text: &str, base: &Path) -> Result<Self, PackageError> {
         let text = text.trim();
+        if let Some(reason) = target::is_dangerous(text) {
+            let text = text.escape_debug().take(100).collect();
+            return Err(PackageError::Spec { text, reason: reason.to_owned(), position: 1 });
+        }
         if let Some(name) = wheel_address(text) {
             return Ok(Self::Requirement(format!("{name} @ {text}")));
         }
@@ -65,6 +69,22 @@ impl Spec {
             }
             Ok(_) => Ok(Self::Requirement(text.to_owned())),
         }
+    }
+
+    /// The files and directories that it names, and those that these include.
+    ///
+    /// # Errors
+    /// If a list can't be read.
+    pub fn files(&self) -> Result<Vec<PathBuf>, PackageError> {
+        Ok(match self {
+            Self::Requirement(_) | Self::Extension { .. } => Vec::new(),
+            Self::Requirements(path) => List::read(path)?.files().collect(),
+            Self::Wheel(path)
+            | Self::Archive(path)
+            | Self::Directory(path)
+            | Self::Project(path)
+            | Self::SitePackages(path) => vec![path.clone()],
+        })
     }
 
     fn path(path: &Path) -> Result<Self, PackageError> {
@@ -107,7 +127,7 @@ fn is_path(text: &str) -> bool {
 }
 
 /// The name of the package, if `text` is the address of a wheel.
-fn wheel_address(text: &str) -> Option<String> {
+pub(crate) fn wheel_address(text: &str) -> Option<String> {
     let (scheme, rest) = text.split_once("://")?;
     let file = rest.rsplit('/').next()?.split(['#', '?']).next()?;
     ["http", "https", "file"].contains(&scheme).then(|| WheelName::parse(file))?.map(|wheel| wheel.name)

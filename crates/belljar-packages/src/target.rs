@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, str::FromStr, sync::LazyLock};
 
 use pep508_rs::{
-    MarkerEnvironment, MarkerEnvironmentBuilder, MarkerTree, Requirement, VerbatimUrl,
+    MarkerEnvironment, MarkerEnvironmentBuilder, MarkerTree, Requirement, VerbatimUrl, VersionOrUrl,
     pep440_rs::{Version, VersionSpecifiers},
 };
 
@@ -44,8 +44,58 @@ pub(crate) fn native_is_optional(name: &str) -> bool {
     OPTIONAL_NATIVE.contains_key(name)
 }
 
+/// How deep a marker may nest: the parser recurses. None that makes sense comes near.
+const DEEPEST: usize = 50;
+/// How long a requirement may be.
+const LONGEST: usize = 8 << 10;
+
+/// Whether something may be fetched from there. It comes from packages and locks, and goes to other programs: no
+/// spaces and control characters, which end it; no variables, which they would replace; nothing but the web.
+pub(crate) fn is_address(url: &str) -> bool {
+    let scheme = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+    let odd = |character: char| character.is_whitespace() || character.is_control() || character == '\\';
+    scheme && !url.contains(odd) && !url.contains("${") && url.len() <= LONGEST
+}
+
+/// Why a requirement can't be given to other programs, whoever wrote it.
+pub(crate) fn is_dangerous(requirement: &str) -> Option<&'static str> {
+    if requirement.len() > LONGEST {
+        return Some("it is too long");
+    }
+    if requirement.contains(char::is_control) {
+        return Some("it has control characters");
+    }
+    if requirement.contains("${") {
+        return Some("it names a variable");
+    }
+    let depths = requirement.chars().scan(0_usize, |depth, character| {
+        match character {
+            '(' => *depth += 1,
+            ')' => *depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        Some(*depth)
+    });
+    (depths.max().unwrap_or(0) > DEEPEST).then_some("its marker nests too deep")
+}
+
+/// Whether a line is a requirement for the index or for a file on the web, and nothing else.
+pub(crate) fn is_requirement(line: &str) -> bool {
+    if is_dangerous(line).is_some() || line.starts_with(['-', '#']) || line.ends_with('\\') {
+        return false;
+    }
+    let Ok(parsed) = Requirement::<VerbatimUrl>::from_str(line) else { return false };
+    match parsed.version_or_url {
+        Some(VersionOrUrl::Url(url)) => is_address(&url.to_string()),
+        _ => true,
+    }
+}
+
 /// Whether a marker holds in the guest.
 pub(crate) fn holds(marker: &str) -> Result<bool, String> {
+    if let Some(reason) = is_dangerous(marker) {
+        return Err(format!("the marker: {reason}"));
+    }
     let tree = MarkerTree::parse_str::<VerbatimUrl>(marker)
         .map_err(|error| format!("the marker `{marker}`: {}", error.message))?;
     Ok(ENVIRONMENT.as_ref().is_some_and(|environment| tree.evaluate(environment, &[])))
@@ -53,6 +103,9 @@ pub(crate) fn holds(marker: &str) -> Result<bool, String> {
 
 /// Whether a requirement is one in the guest, when no extra is asked for.
 pub(crate) fn applies(requirement: &str) -> Result<bool, String> {
+    if let Some(reason) = is_dangerous(requirement) {
+        return Err(format!("a requirement of it: {reason}"));
+    }
     let parsed = Requirement::<VerbatimUrl>::from_str(requirement)
         .map_err(|error| format!("it requires `{requirement}`: {}", error.message))?;
     Ok(ENVIRONMENT.as_ref().is_some_and(|environment| parsed.evaluate_markers(environment, &[])))
@@ -101,6 +154,12 @@ pub(crate) fn fit(wheel: &WheelName) -> Option<Fit> {
         }
         _ => None,
     }
+}
+
+/// Whether the guest's version of Python is one that a wheel is for, on whatever platform.
+pub(crate) fn is_for_this_python(wheel: &WheelName) -> bool {
+    let known = wheel.pythons.iter().any(|tag| minor(tag).is_some());
+    known && wheel.abis.iter().any(|abi| ["abi3", "none", "cp314"].contains(&abi.as_str()))
 }
 
 fn free_threaded(wheel: &WheelName) -> bool {

@@ -5,7 +5,8 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
+    str::FromStr,
+    time::{Duration, Instant},
 };
 
 use belljar_runtime::{
@@ -13,13 +14,21 @@ use belljar_runtime::{
     host::{self, Finished, Pin, Python},
 };
 
+use pep508_rs::{Requirement, VerbatimUrl};
+
 pub(crate) use self::reason::reason;
-use crate::{error::PackageError, target};
+use crate::{error::PackageError, fetch::size, target};
 
 mod reason;
 
 /// The first that writes `pylock.toml`.
 const OLDEST: (u32, u32) = (0, 7);
+
+/// Each stands for all that are newer, too.
+const OLDER: [&str; 4] = ["3.8", "3.10", "3.12", "3.13"];
+
+/// How often the size of its memory is looked at.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Where its program is kept in the cache.
 const KIND: &str = "tool";
@@ -119,18 +128,9 @@ impl Uv {
         if self.offline {
             command.arg("--offline");
         }
-        // They would add to what is asked for, or change what is written.
-        for name in [
-            "UV_OUTPUT_FILE",
-            "UV_CONSTRAINT",
-            "UV_OVERRIDE",
-            "UV_PYTHON",
-            "UV_TARGET",
-            "VIRTUAL_ENV",
-            "UV_NO_BINARY",
-        ] {
-            command.env_remove(name);
-        }
+        // Packages may name variables in their addresses, which uv then sends: it sees only those that it needs.
+        command.env_clear();
+        command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_uvs)));
         command
     }
 
@@ -147,24 +147,117 @@ impl Uv {
         directory.to_owned()
     }
 
-    /// Resolves `inputs` for all platforms, into `output`.
+    /// Resolves what is on a list for all platforms, into `output`.
     pub(crate) fn compile(
         &self,
-        inputs: &[PathBuf],
+        list: &Path,
+        constraints: &Path,
         output: &Path,
         scratch: &Path,
+        most: u64,
         progress: &dyn Progress,
     ) -> Result<(), PackageError> {
         let mut command =
             self.command(&["pip", "compile", "--universal", "--no-header", "--format", "pylock.toml"]);
         command.args(["--python-version", target::PYTHON, "--cache-dir"]).arg(&self.memory);
-        command.arg("-o").arg(output).args(inputs).current_dir(scratch);
-        let finished = host::run(&mut command, scratch, progress, Duration::from_secs(2))?;
+        command.arg("-o").arg(output).arg("--constraints").arg(constraints).arg(list).current_dir(scratch);
+        let finished = self.run_bounded(&mut command, scratch, progress, most)?;
         match finished.status.success() {
             true => Ok(()),
-            false => Err(reason("resolving", &finished, scratch)),
+            false => Err(self.explained(reason("resolving", &finished, scratch), scratch, progress)),
         }
     }
+
+    /// To learn what a wheel depends on uv may fetch and unpack it, whatever its size: its memory may grow by so many
+    /// bytes, and is thrown away if it does.
+    fn run_bounded(
+        &self,
+        command: &mut Command,
+        scratch: &Path,
+        progress: &dyn Progress,
+        most: u64,
+    ) -> Result<host::Finished, PackageError> {
+        let before = size(&self.memory);
+        let mut looked = Instant::now();
+        let watched = host::run_watched(command, scratch, &mut |elapsed| {
+            progress.advance((elapsed.as_secs_f32() / 2.0).min(0.99));
+            if looked.elapsed() < LOOK {
+                return Ok(());
+            }
+            looked = Instant::now();
+            match size(&self.memory).saturating_sub(before) > most {
+                true => Err(PackageError::refused(scratch, format!("a package is larger than {most} bytes"))),
+                false => Ok(()),
+            }
+        });
+        if let Err(PackageError::Refused { .. }) = &watched {
+            drop(fs::remove_dir_all(&self.memory));
+        }
+        watched
+    }
+
+    /// uv says the same of packages without wheels and of those whose wheels are for other versions of Python, if
+    /// there is source too. Which it is, it tells when it is asked for those.
+    fn explained(&self, error: PackageError, scratch: &Path, progress: &dyn Progress) -> PackageError {
+        let PackageError::OnlySource { package, reason } = error else { return error };
+        match self.has_older_wheels(&package, scratch, progress) {
+            true => PackageError::OtherPython { package, python: target::PYTHON, reason },
+            false => PackageError::OnlySource { package, reason },
+        }
+    }
+
+    fn has_older_wheels(&self, package: &str, scratch: &Path, progress: &dyn Progress) -> bool {
+        let list = scratch.join("older.in");
+        let is_requirement = Requirement::<VerbatimUrl>::from_str(package).is_ok();
+        if !is_requirement || fs::write(&list, package).is_err() {
+            return false;
+        }
+        OLDER.iter().any(|python| {
+            let mut command = self.command(&["pip", "compile", "--universal", "--no-deps", "--quiet"]);
+            command.args(["--python-version", python, "--cache-dir"]).arg(&self.memory);
+            command.arg(&list).current_dir(scratch);
+            let asked = host::run(&mut command, scratch, progress, Duration::from_secs(1));
+            asked.is_ok_and(|finished| finished.status.success())
+        })
+    }
+}
+
+/// What uv needs to know of its surroundings: where things are, and its settings, but for those that would add to
+/// what is asked for, have packages built, or change what is written.
+fn is_uvs(name: &str) -> bool {
+    const REFUSED: [&str; 12] = [
+        "UV_OUTPUT_FILE",
+        "UV_CONSTRAINT",
+        "UV_BUILD_CONSTRAINT",
+        "UV_OVERRIDE",
+        "UV_EXCLUDE",
+        "UV_PYTHON",
+        "UV_TARGET",
+        "UV_NO_BINARY",
+        "UV_NO_BINARY_PACKAGE",
+        "UV_ONLY_BINARY",
+        "UV_WORKING_DIR",
+        "UV_PROJECT",
+    ];
+    const NEEDED: [&str; 14] = [
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "LC_ALL",
+        "TMPDIR",
+        "NETRC",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "SSL_CLIENT_CERT",
+        "ALL_PROXY",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "SYSTEMROOT",
+    ];
+    let proxy = name.to_ascii_lowercase().ends_with("_proxy");
+    let own = name.starts_with("UV_") && !REFUSED.contains(&name);
+    own || proxy || name.starts_with("XDG_") || NEEDED.contains(&name)
 }
 
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {

@@ -174,6 +174,11 @@ fn sort_native(
             Some(Native::OtherWasm | Native::Machine) => {
                 return Err(PackageError::Native { package: package.release(), what: name });
             }
+            Some(Native::Fake) => {
+                let reason =
+                    format!("`{name}` isn't WebAssembly, though it is named like a module for the guest");
+                return Err(PackageError::refused(Path::new(&package.release()), reason));
+            }
             None if in_libraries => {
                 fs::remove_file(&file).map_err(|error| PackageError::write(&file, error))?
             }
@@ -189,6 +194,8 @@ fn key(package: &LockedPackage, compiler: &dyn Compiler) -> String {
         Source::Extension(path) => format!("-extension-{}", short(path)),
         Source::SitePackages(_) => "-site".to_owned(),
         _ if package.without_native => "-without-native".to_owned(),
+        // The name decides what is left out, and a lock may call a wheel what it likes.
+        _ if target::native_is_optional(&package.name) => "-optional".to_owned(),
         _ => String::new(),
     };
     format!("{}{kind}-{}", package.sha256, short(&compiler.version()))

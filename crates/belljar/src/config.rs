@@ -5,11 +5,11 @@ mod reader;
 mod sections;
 mod suggestion;
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use belljar_engine::Mount;
+use belljar_packages::{Lock, LockedPackage, read_text};
 use belljar_store::Tenant;
 use toml_edit::Document;
 
@@ -57,6 +57,8 @@ pub struct Config {
     environment: Option<EnvironmentSection>,
     policy: PolicySection,
     mounts: Vec<Mount>,
+    /// Nobody named the file.
+    confined: bool,
 }
 
 impl Config {
@@ -66,8 +68,7 @@ impl Config {
     /// Reads a file that somebody named, and so trusts.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
-        let text =
-            fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let text = read_text(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         Self::read(&text, path, false)
     }
 
@@ -77,7 +78,7 @@ impl Config {
     /// can't name a cache, nor any file or directory outside of its own.
     pub fn find(directory: impl AsRef<Path>) -> Result<Option<Self>, ConfigError> {
         let path = directory.as_ref().join(Self::NAME);
-        match fs::read_to_string(&path) {
+        match read_text(&path) {
             Ok(text) => Self::read(&text, &path, true).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(source) => Err(ConfigError::Read { path, source }),
@@ -110,7 +111,8 @@ impl Config {
             None => PolicySection::default(),
         };
         let mounts = root.section("mounts")?.map(|section| sections::mounts(&section)).transpose()?;
-        Ok(Self { file: file.to_owned(), cache_dir, environment, policy, mounts: mounts.unwrap_or_default() })
+        let (file, mounts) = (file.to_owned(), mounts.unwrap_or_default());
+        Ok(Self { file, cache_dir, environment, policy, mounts, confined })
     }
 
     /// The file.
@@ -164,8 +166,25 @@ impl Config {
     /// The environment that it describes, with what is locked, if its lock is there.
     pub fn environment(&self) -> Result<Option<Environment>, Error> {
         match (self.unlocked_environment(), self.lock_file()) {
-            (Some(environment), Some(lock)) if lock.exists() => environment.locked_by(lock).map(Some),
+            (Some(environment), Some(lock)) if lock.exists() => {
+                let environment = environment.locked_by(lock)?;
+                self.confine(&environment)?;
+                Ok(Some(environment))
+            }
             (environment, _) => Ok(environment),
+        }
+    }
+
+    /// Refuses a lock that names files outside of the directory, if nobody named the file.
+    fn confine(&self, environment: &Environment) -> Result<(), ConfigError> {
+        let base = self.file.parent().unwrap_or(Path::new(""));
+        let locked = environment.lock.iter().flat_map(Lock::packages).filter_map(LockedPackage::file);
+        match locked.into_iter().find(|path| self.confined && !reader::is_inside(base, path)) {
+            None => Ok(()),
+            Some(path) => {
+                let place = Place { file: self.file.clone(), line: 1, column: 1 };
+                Err(ConfigError::Untrusted { place, problem: format!("its lock: {}", reader::outside(path)) })
+            }
         }
     }
 

@@ -34,10 +34,14 @@ pub enum Error {
         name: String,
     },
     /// A lock doesn't have what was asked for; nothing was started.
-    #[error("{} does not have {package}, which was asked for", lock.display())]
+    #[error("{} {}", lock.display(), not_locked(package, found.as_deref(), wanted))]
     NotLocked {
-        /// What is missing.
+        /// The package that is missing.
         package: String,
+        /// The version of it that is locked, if any.
+        found: Option<String>,
+        /// What was asked for.
+        wanted: String,
         /// The lock.
         lock: PathBuf,
     },
@@ -204,6 +208,13 @@ fn is_package_refusal(error: &PackageError) -> bool {
     )
 }
 
+fn not_locked(package: &str, found: Option<&str>, wanted: &str) -> String {
+    match found {
+        Some(found) => format!("has {package} {found}, and {wanted} is asked for"),
+        None => format!("does not have {package}, which was asked for"),
+    }
+}
+
 fn engine_hint(error: &EngineError) -> Option<String> {
     match error {
         EngineError::Mount { guest, reason } if format!("{guest} {reason}").contains("/site-packages") => Some(
@@ -221,6 +232,9 @@ fn engine_hint(error: &EngineError) -> Option<String> {
             "make a checkpoint before what may have to be taken back; `undo` reaches back a few cells"
                 .to_owned(),
         ),
+        EngineError::Boot(reason) if reason.contains("ahead of time") => {
+            Some("allow more memory, e.g. with --memory 1GiB, or import less ahead of time".to_owned())
+        }
         EngineError::Boot(_) => {
             Some("`belljar doctor` looks whether what is cached of the interpreter is damaged".to_owned())
         }

@@ -1,10 +1,9 @@
 //! Locks that are files of the user's.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{self, Path};
 
-use belljar_packages::{Lock, Spec};
+use belljar_packages::{Lock, read_text};
 
 use crate::{ConfigError, Environment, Error};
 
@@ -13,15 +12,18 @@ impl Environment {
     pub fn locked_by(self, path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let unreadable = |source| Error::Config(ConfigError::Read { path: path.to_owned(), source });
-        let text = fs::read_to_string(path).map_err(unreadable)?;
+        let text = read_text(path).map_err(unreadable)?;
         // What it names beside it must be found from everywhere.
         let directory = path::absolute(path).map_err(unreadable)?;
         let lock = Lock::parse_in(&text, directory.parent().unwrap_or(Path::new("/")))?;
-        let missing = self.packages.iter().filter_map(package_name);
-        let missing = missing.into_iter().find(|name| lock.packages().all(|package| package.name != *name));
-        match missing {
+        match self.packages.iter().find_map(|spec| lock.lacks(spec)) {
             None => Ok(Self { lock: Some(lock), ..self }),
-            Some(package) => Err(Error::NotLocked { package, lock: path.to_owned() }),
+            Some(lacking) => Err(Error::NotLocked {
+                package: lacking.package,
+                found: lacking.found,
+                wanted: lacking.wanted,
+                lock: path.to_owned(),
+            }),
         }
     }
 }
@@ -31,42 +33,11 @@ pub fn lock_hashes(lock: &Lock) -> BTreeMap<String, String> {
     lock.packages().map(|package| (package.name.clone(), package.sha256.clone())).collect()
 }
 
-/// The package that must be in the lock, if that can be told without asking anybody.
-fn package_name(spec: &Spec) -> Option<String> {
-    let name = match spec {
-        // A marker may say that the guest doesn't need it.
-        Spec::Requirement(text) if text.contains(';') => return None,
-        Spec::Requirement(text) => text,
-        Spec::Wheel(path) => path.file_name()?.to_str()?.split('-').next()?,
-        _ => return None,
-    };
-    let allowed = |character: &char| character.is_ascii_alphanumeric() || "-_.".contains(*character);
-    let name: String = name.trim().chars().take_while(allowed).collect();
-    Some(normalised(&name))
-}
-
-/// The name under which the index knows a package.
-fn normalised(name: &str) -> String {
-    let parts: Vec<&str> = name.split(['-', '_', '.']).filter(|part| !part.is_empty()).collect();
-    parts.join("-").to_lowercase()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::fs;
 
-    #[test]
-    fn names_that_a_lock_must_have() {
-        for (text, name) in [
-            ("Jinja2>=3", Some("jinja2")),
-            ("zope.interface[x] == 1", Some("zope-interface")),
-            ("a; sys_platform == 'win32'", None),
-        ] {
-            assert_eq!(package_name(&Spec::Requirement(text.to_owned())).as_deref(), name);
-        }
-        let wheel = Spec::Wheel("x/My_Package-1.0-py3-none-any.whl".into());
-        assert_eq!(package_name(&wheel).as_deref(), Some("my-package"));
-    }
+    use super::*;
 
     #[test]
     fn a_lock_must_have_what_is_asked_for() {
@@ -80,5 +51,27 @@ mod tests {
         assert!(matches!(&error, Error::NotLocked { package, .. } if package == "attrs"), "{error}");
         assert!(error.hint().is_some_and(|hint| hint.contains("belljar env lock")));
         assert!(environment.locked_by(directory.path().join("other")).is_err());
+    }
+
+    #[test]
+    fn a_lock_must_have_the_versions_that_are_asked_for() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("pylock.toml");
+        let text = format!(
+            "lock-version = \"1.0\"\ncreated-by = \"test\"\n[[packages]]\nname = \"six\"\nversion = \"1.15.0\"\n\
+             wheels = [{{ url = \"https://h.example/six-1.15.0-py3-none-any.whl\", hashes = {{ sha256 = \"{}\" }} }}]\n",
+            "1".repeat(64)
+        );
+        fs::write(&path, text).expect("written");
+        let locked = |requirement: &str| {
+            let mut environment = Environment::default();
+            environment.add(requirement).expect("a requirement");
+            environment.locked_by(&path)
+        };
+        assert!(locked("six>=1.15").is_ok());
+        let error = locked("six==1.16").expect_err("another version");
+        let message = error.to_string();
+        assert!(message.ends_with("pylock.toml has six 1.15.0, and six==1.16 is asked for"), "{message}");
+        assert!(error.is_refusal() && error.hint().is_some_and(|hint| hint.contains("belljar env lock")));
     }
 }

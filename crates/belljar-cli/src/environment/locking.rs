@@ -38,7 +38,10 @@ pub(super) fn lock(arguments: LockArguments) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (before, now) = (versions(read(&output).as_ref()), versions(Some(&lock)));
-    write(&output, lock.text()).with_context(|| format!("cannot write {}", output.display()))?;
+    // Files below the lock's directory move with it.
+    let directory = std::path::absolute(&output).unwrap_or_else(|_| output.clone());
+    let text = lock.text_in(directory.parent().unwrap_or(Path::new("/")));
+    write(&output, &text).with_context(|| format!("cannot write {}", output.display()))?;
     let changes = changes(&before, &now);
     let document = || json!({ "file": output, "packages": now, "changes": changes });
     answer.give(document, || {

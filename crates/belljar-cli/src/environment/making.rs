@@ -114,7 +114,7 @@ fn description(info: &EnvironmentInfo, lock: Option<&Lock>) -> String {
     };
     line("size", &Size(info.bytes).to_string());
     if !info.native_modules.is_empty() {
-        line("native", &info.native_modules.join(", "));
+        line("native", &shortened(&info.native_modules));
     }
     if !info.preload.is_empty() {
         line("preloaded", &info.preload.join(", "));
@@ -128,4 +128,14 @@ fn description(info: &EnvironmentInfo, lock: Option<&Lock>) -> String {
 
 fn hashes(lock: Option<&Lock>) -> BTreeMap<String, String> {
     lock.map(belljar::lock_hashes).unwrap_or_default()
+}
+
+/// A package such as pandas has dozens of native modules; `--json` lists them all.
+fn shortened(modules: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let shown = modules.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match modules.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }

@@ -18,6 +18,9 @@ use crate::{
 pub(super) fn select(entry: &Entry, base: &Path) -> Result<LockedPackage, PackageError> {
     let name = known_as(&entry.name)?;
     let version = entry.version.clone().unwrap_or_else(|| "0".into());
+    if version.len() > 100 || version.contains(|character: char| !character.is_ascii_graphic()) {
+        return Err(PackageError::Lock { reason: format!("{name}: its version isn't one") });
+    }
     let refuse = |form| PackageError::Form { package: release(&name, &version), form };
     let package = |(source, sha256, without_native)| LockedPackage {
         name: name.clone(),
@@ -78,17 +81,15 @@ fn best(
     let Some((fit, file, wheel)) =
         chosen.filter(|chosen| !foreign(chosen) || target::native_is_optional(name))
     else {
-        return Err(PackageError::Native { package: release(name, version), what: kinds(wheels) });
+        return Err(unfit(wheels, release(name, version)));
     };
     let without_native = matches!(fit, Fit::Foreign { .. });
     let sha256 = digest(wheel.hashes.get("sha256").map(String::as_str), name)?;
     let source = match (file, &wheel.url) {
         (Some(file), _) => Source::Wheel(file),
         (None, Some(url)) => {
-            // The address becomes a line of a requirements file.
-            if url.contains(|character: char| {
-                character.is_whitespace() || character.is_control() || character == '\\'
-            }) {
+            // The address becomes a line of a requirements file, or an argument.
+            if !target::is_address(url) {
                 return Err(PackageError::Lock {
                     reason: format!("{name}: `{}` is no address", url.escape_debug()),
                 });
@@ -108,16 +109,27 @@ fn local_file(wheel: &Artifact, base: &Path) -> Option<PathBuf> {
     wheel.url.as_deref()?.strip_prefix("file://").map(|path| PathBuf::from(file_name::percent_decoded(path)))
 }
 
-/// The platforms that there are wheels for, in short.
-fn kinds(wheels: &[Artifact]) -> String {
-    let names = wheels.iter().filter_map(|wheel| WheelName::parse(wheel.file()?));
-    let platforms = names.flat_map(|wheel| wheel.platforms);
-    let mut families: Vec<String> = platforms
-        .map(|platform| platform.split(['_', '1', '2']).next().unwrap_or_default().to_owned())
-        .collect();
-    families.sort();
+/// Why none of the wheels fits.
+fn unfit(wheels: &[Artifact], package: String) -> PackageError {
+    let names: Vec<WheelName> = wheels.iter().filter_map(|wheel| WheelName::parse(wheel.file()?)).collect();
+    if !names.is_empty() && !names.iter().any(target::is_for_this_python) {
+        return PackageError::OtherPython { package, python: target::PYTHON, reason: String::new() };
+    }
+    let mut families: Vec<&str> =
+        names.iter().flat_map(|wheel| &wheel.platforms).map(|platform| family(platform)).collect();
+    families.sort_unstable();
     families.dedup();
-    format!("its wheels are for {}", families.join(", "))
+    PackageError::Native { package, what: format!("its wheels are for {}", families.join(", ")) }
+}
+
+/// A platform without its version and processor.
+fn family(platform: &str) -> &str {
+    let name = platform.split('_').next().unwrap_or(platform);
+    match name {
+        "win" | "win32" => "windows",
+        // `manylinux2014`
+        name => name.trim_end_matches(|character: char| character.is_ascii_digit()),
+    }
 }
 
 fn digest(sha256: Option<&str>, name: &str) -> Result<String, PackageError> {

@@ -17,6 +17,7 @@ pub(crate) struct Local {
 
 #[derive(Clone, Debug)]
 pub(crate) enum LocalKind {
+    Wheel(PathBuf),
     Archive(PathBuf),
     Directory(PathBuf),
     SitePackages(PathBuf),
@@ -58,13 +59,22 @@ fn table(local: &Local) -> Result<Table, PackageError> {
         place.insert("path", text.into());
         Ok(place)
     };
+    let file = |path: &PathBuf| -> Result<InlineTable, PackageError> {
+        let mut file = place(path)?;
+        let mut hashes = InlineTable::new();
+        hashes.insert("sha256", local.sha256.as_str().into());
+        file.insert("hashes", hashes.into());
+        Ok(file)
+    };
     ours["kind"] = match &local.kind {
+        LocalKind::Wheel(path) => {
+            let mut wheels = Array::new();
+            wheels.push(file(path)?);
+            table["wheels"] = value(wheels);
+            return Ok(table);
+        }
         LocalKind::Archive(path) => {
-            let mut archive = place(path)?;
-            let mut hashes = InlineTable::new();
-            hashes.insert("sha256", local.sha256.as_str().into());
-            archive.insert("hashes", hashes.into());
-            table["archive"] = value(archive);
+            table["archive"] = value(file(path)?);
             value("archive")
         }
         LocalKind::Directory(path) => {

@@ -4,10 +4,28 @@ use std::{io::ErrorKind, path::Path};
 
 use belljar_runtime::host::Finished;
 
-use crate::error::PackageError;
+use crate::{error::PackageError, target};
 
 /// How many lines of its explanation an error shows.
 const SHOWN_LINES: usize = 25;
+
+/// How it begins to speak of what it was given.
+const INPUT: [&str; 14] = [
+    "Couldn't parse requirement",
+    "Failed to parse: `",
+    "Error parsing included file",
+    "Unexpected '",
+    "Unexpected `",
+    "The wheel filename",
+    "Invalid URL in",
+    "Invalid value for",
+    "Unsupported scheme",
+    "Expected direct URL",
+    "relative URL without a base",
+    "404 Not Found",
+    "410 Gone",
+    "Distribution not found at",
+];
 
 /// `place` is where it wrote.
 pub(crate) fn reason(doing: &str, finished: &Finished, place: &Path) -> PackageError {
@@ -33,6 +51,7 @@ fn classify(doing: &str, stderr: &str) -> PackageError {
         "dns error",
         "operation timed out",
         "connection closed",
+        "Could not resolve host",
     ]) {
         return PackageError::Network { reason };
     }
@@ -48,16 +67,20 @@ fn classify(doing: &str, stderr: &str) -> PackageError {
     }
     let other = [" has no wheels with a matching", " have no wheels with a matching"];
     if let Some(package) = other.iter().find_map(|sign| word_before(&flat, sign)) {
-        return PackageError::Native { package, what: reason };
+        return PackageError::OtherPython { package, python: target::PYTHON, reason };
     }
     let version = word_after(&flat, "there is no version of ")
         .or_else(|| word_after(&flat, "there are no versions of "));
     if let Some(package) = version {
         return PackageError::NotFound { package, reason };
     }
-    match any(&["No solution found", "unsatisfiable", "Requirements contain conflicting"]) {
-        true => PackageError::Conflict { reason },
-        false => PackageError::Uv { doing: doing.to_owned(), reason },
+    if any(&["No solution found", "unsatisfiable", "Requirements contain conflicting"]) {
+        return PackageError::Conflict { reason };
+    }
+    let doing = doing.to_owned();
+    match any(&INPUT) {
+        true => PackageError::Input { doing, reason },
+        false => PackageError::Uv { doing, reason },
     }
 }
 
@@ -86,7 +109,8 @@ fn word_before(text: &str, sign: &str) -> Option<String> {
 }
 
 fn word_after(text: &str, sign: &str) -> Option<String> {
-    let word = text[text.find(sign)? + sign.len()..].split(' ').next()?;
+    // A marker follows in braces.
+    let word = text[text.find(sign)? + sign.len()..].split([' ', '{']).next()?;
     Some(word.trim_matches(['`', ',']).to_owned()).filter(|word| !word.is_empty())
 }
 
@@ -121,6 +145,17 @@ mod tests {
         let network =
             "error: Failed to fetch: `x`\n  cause: error sending request for url (x)\n  cause: dns error\n";
         assert!(matches!(sorted(network), PackageError::Network { .. }));
+        let other = "  cause: Because a==2 has no wheels with a matching Python version tag (e.g., `cp314`) and you\n";
+        assert!(matches!(sorted(other), PackageError::OtherPython { package, .. } if package == "a==2"));
+        for input in [
+            "error: Unexpected '!', expected '-c', '-e', '-r' or the start of a requirement: in.txt:1:1\n",
+            "error: Couldn't parse requirement in `in.txt` at position 0\n  cause: expected version\n",
+            "error: The wheel filename `six-bad.whl` is invalid: Must have a Python tag\n",
+            "error: Failed to download `six @ https://h/x.whl`\n  cause: Failed to fetch: https://h/x.whl\n  \
+             cause: HTTP status client error (404 Not Found) for url (https://h/x.whl)\n",
+        ] {
+            assert!(matches!(sorted(input), PackageError::Input { .. }), "{input}");
+        }
         assert!(matches!(sorted("error: broken\n"), PackageError::Uv { reason, .. } if reason == "broken"));
     }
 }

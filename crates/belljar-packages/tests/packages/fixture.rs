@@ -75,6 +75,20 @@ impl Fixture {
         path
     }
 
+    /// A wheel that says of itself that it has another name.
+    pub(crate) fn wheel_called(&self, file: &str, name: &str, files: &[(&str, &[u8])]) -> PathBuf {
+        let path = self.path(&format!("wheels/{file}"));
+        fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+        let mut zip = ZipWriter::new(File::create(&path).expect("created"));
+        let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: 1\n");
+        for (file, content) in files.iter().chain(&[("mine-1.dist-info/METADATA", metadata.as_bytes())]) {
+            zip.start_file(*file, SimpleFileOptions::default()).expect("started");
+            zip.write_all(content).expect("written");
+        }
+        zip.finish().expect("finished");
+        path
+    }
+
     /// Installs local wheels as a lock names them.
     pub(crate) fn install(&self, wheels: &[&Path]) -> Result<Site, PackageError> {
         self.resolver.install(&lock(wheels), &NoBytecode, &Quiet)
@@ -91,7 +105,7 @@ impl Fixture {
         let wheels = self.path("wheels");
         fs::create_dir_all(&wheels).expect("made");
         let script = format!(
-            "#!/bin/sh\nexport UV_FIND_LINKS='{}' UV_NO_INDEX=1\nexec '{}' \"$@\"\n",
+            "#!/bin/sh\nexport UV_FIND_LINKS='{}'\n[ \"$1\" = pip ] && set -- \"$@\" --no-index\nexec '{}' \"$@\"\n",
             wheels.display(),
             uv().display()
         );

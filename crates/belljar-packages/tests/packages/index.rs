@@ -71,6 +71,19 @@ fn packages_that_the_index_cannot_give() {
     );
     let source = error(&["docopt==0.6.2"]);
     assert!(matches!(&source, PackageError::OnlySource { .. }), "{source:?}");
+    // There is source of it, too.
+    for package in ["pyarrow==14.0.1", "tensorflow==2.15.0"] {
+        let older = error(&[package]);
+        assert!(
+            matches!(&older, PackageError::OtherPython { package: named, .. } if named == package),
+            "{older:?}"
+        );
+        assert!(older.to_string().contains("its wheels are for other versions of Python"), "{older}");
+    }
+    let nowhere = error(&["six @ https://files.pythonhosted.org/nothing/six-1.0-py3-none-any.whl"]);
+    assert!(matches!(&nowhere, PackageError::Input { .. }), "{nowhere:?}");
+    let several = error(&["numpy", "lxml"]);
+    assert!(matches!(&several, PackageError::Natives { packages } if packages.len() == 2), "{several:?}");
     let unknown = error(&["no-such-package-of-belljar"]);
     assert!(matches!(&unknown, PackageError::NotFound { .. }), "{unknown:?}");
     let conflict = error(&["jinja2==3.1.6", "markupsafe<2"]);

@@ -1,4 +1,4 @@
-use belljar_packages::{Lock, PackageError};
+use belljar_packages::{Lock, PackageError, Spec};
 
 use crate::fixture::{Fixture, sha256};
 
@@ -63,6 +63,62 @@ fn packages_that_the_guest_cannot_have() {
 }
 
 #[test]
+fn all_native_packages_are_named() {
+    let linux = |name: &str| package(name, &[wheel(name, "cp314-cp314-manylinux2014_x86_64", "1")]);
+    let windows = wheel("pandas", "cp314-cp314-win32", "1") + &wheel("pandas", "cp314-cp314-win_amd64", "2");
+    let error = parse(&format!("{}{}", linux("numpy"), package("pandas", &[windows]))).expect_err("native");
+    assert!(matches!(error, PackageError::Natives { .. }), "{error:?}");
+    assert!(
+        error
+            .to_string()
+            .ends_with("numpy 1.0 (its wheels are for manylinux); pandas 1.0 (its wheels are for windows)"),
+        "{error}"
+    );
+    assert!(error.hint().expect("a hint").contains("`--engine native` (not in this version yet)"));
+}
+
+#[test]
+fn wheels_for_other_versions_of_python() {
+    for tags in ["cp312-cp312-win_amd64", "py2-none-any", "cp313-cp313-manylinux_2_17_x86_64"] {
+        let error = parse(&package("a", &[wheel("a", tags, "1")])).expect_err(tags);
+        assert!(matches!(error, PackageError::OtherPython { .. }), "{error:?}");
+        let message = error.to_string();
+        assert!(message.contains("a 1.0") && message.ends_with("for other versions of Python"), "{message}");
+    }
+}
+
+#[test]
+fn what_a_lock_lacks() {
+    let lock = parse(&package("six", &[wheel("six", "py3-none-any", "1")])).expect("a lock");
+    let lacks = |text: &str| lock.lacks(&Spec::Requirement(text.into()));
+    for text in [
+        "six",
+        "Six==1",
+        "six[extra]>=0.9,<2",
+        "six~=1.0",
+        "six==2; sys_platform == 'win32'",
+        "absent ; python_version < '3'",
+        "six @ https://h.example/six-1.0.0-py3-none-any.whl",
+    ] {
+        assert_eq!(lacks(text), None, "{text}");
+    }
+    for (text, wanted) in [
+        ("six==1.16", "six==1.16"),
+        ("six>1 ; python_version > '3'", "six>1"),
+        ("six @ https://h.example/six-2-py3-none-any.whl", "six @ https://h.example/six-2-py3-none-any.whl"),
+    ] {
+        let lacking = lacks(text).expect(text);
+        assert_eq!((lacking.package.as_str(), lacking.found.as_deref()), ("six", Some("1.0")));
+        assert_eq!(lacking.wanted, wanted);
+    }
+    let absent = lacks("Zope.Interface").expect("absent");
+    assert_eq!((absent.package.as_str(), absent.found), ("zope-interface", None));
+    assert_eq!(lock.lacks(&Spec::Wheel("x/six-1.0-py3-none-any.whl".into())), None);
+    let other = lock.lacks(&Spec::Wheel("x/six-2.0-py3-none-any.whl".into())).expect("another");
+    assert_eq!(other.wanted, "six==2.0");
+}
+
+#[test]
 fn what_is_no_lock() {
     for (text, word) in [
         ("", "lock-version"),
@@ -113,4 +169,9 @@ fn relative_paths_begin_where_the_lock_is() {
         .expect("installed");
     assert!(site.directory.join("a.py").is_file() && site.directory.join("p.py").is_file());
     assert_eq!(lock.text(), text);
+    // Written elsewhere, it leads back.
+    let elsewhere = lock.text_in(&fixture.path("other"));
+    let directory = fixture.directory.path().display();
+    assert!(elsewhere.contains(&format!("\"{directory}/project\"")), "{elsewhere}");
+    assert_eq!(Lock::parse_in(&elsewhere, &fixture.path("other")).expect("a lock").id(), lock.id());
 }

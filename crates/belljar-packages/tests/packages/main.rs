@@ -3,8 +3,10 @@
 mod fixture;
 mod index;
 mod installs;
+mod lists;
 mod locks;
 mod refusals;
 mod resolutions;
 mod served;
+mod smuggling;
 mod specs;

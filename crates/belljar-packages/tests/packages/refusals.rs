@@ -212,6 +212,18 @@ fn machine_code() {
 }
 
 #[test]
+fn modules_for_the_guest_that_are_none() {
+    for (name, content) in
+        [("fast/core.abi3.so", &b"text"[..]), ("fast/core.cpython-314-wasm32-wasi.so", b"")]
+    {
+        let fixture = Fixture::new();
+        let wheel = fixture.wheel("fast", "2", &[("fast/__init__.py", b""), (name, content)]);
+        let message = refusal(&fixture, &wheel);
+        assert!(message.contains(name) && message.contains("fast 2"), "{message}");
+    }
+}
+
+#[test]
 fn a_wheel_with_another_hash() {
     let fixture = Fixture::new();
     let wheel = fixture.wheel("good", "1", &[("good.py", b"")]);

@@ -175,6 +175,17 @@ fn requirements_wheels_and_local_packages_together() {
     assert_eq!(Lock::parse(lock.text()).expect("a lock").id(), lock.id());
     let site = fixture.resolver.install(&lock, &NoBytecode, &Quiet).expect("installed");
     assert_eq!(names(&site), ["base 1", "own 5", "p 1", "top 1"]);
+    // Written beside what it names, it can be moved with that.
+    let text = lock.text_in(fixture.directory.path());
+    assert!(!text.contains(fixture.directory.path().to_str().expect("UTF-8")), "{text}");
+    assert_eq!(Lock::parse_in(&text, fixture.directory.path()).expect("a lock").id(), lock.id());
+    let inside = lock.text_in(&fixture.path("project"));
+    assert!(inside.contains("path = \".\""), "{inside}");
+    let inside = Lock::parse_in(&inside, &fixture.path("project")).expect("a lock");
+    assert_eq!(inside.id(), lock.id());
+    fixture.cache.clean("packages").expect("cleaned");
+    fixture.cache.clean("wheel").expect("cleaned");
+    fixture.resolver.install(&inside, &NoBytecode, &Quiet).expect("installed again");
     // The same again, though a new version came; until the lists change or an upgrade is asked for.
     fixture.wheel("top", "2", &[("top.py", b"")]);
     assert_eq!(fixture.resolver.lock(&specs, &Quiet).expect("locked").id(), lock.id());
@@ -224,6 +235,8 @@ fn why_there_is_no_solution() {
     assert!(matches!(version, PackageError::NotFound { .. }), "{version:?}");
     let source = error(&["source"]);
     assert!(matches!(source, PackageError::OnlySource { .. }), "{source:?}");
+    let hint = source.hint().expect("a hint");
+    assert!(hint.contains("--package ./source.tar.gz"), "{hint}");
     for error in [conflict, unknown, version, source] {
         assert!(error.hint().is_some() && !error.to_string().contains("warning"), "{error}");
     }

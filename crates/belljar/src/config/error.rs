@@ -79,7 +79,7 @@ impl ConfigError {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Read { .. } => Some("name a readable belljar.toml".to_owned()),
+            Self::Read { .. } => Some("name a file that is there and can be read".to_owned()),
             Self::Syntax { .. } => {
                 Some("the file is TOML: `key = value` below `[table]`, with texts in quotes".to_owned())
             }

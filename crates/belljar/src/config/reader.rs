@@ -194,16 +194,9 @@ impl<'t> Entry<'t> {
 
     /// Refuses a path outside of the file's directory, if nobody named the file.
     pub(super) fn confine(&self, path: PathBuf) -> Result<PathBuf> {
-        if !self.source.confined {
-            return Ok(path);
-        }
-        let inside = Path::new(".").join(self.source.base).canonicalize().ok();
-        // What isn't there yet lies where its parent does.
-        let there = Path::new(".").join(&path).ancestors().find_map(|ancestor| ancestor.canonicalize().ok());
-        let climbs = !path.exists() && path.components().any(|part| part.as_os_str() == "..");
-        match (inside, there) {
-            (Some(inside), Some(there)) if there.starts_with(&inside) && !climbs => Ok(path),
-            _ => Err(self.untrusted(format!("{} is outside of the file's directory", path.display()))),
+        match !self.source.confined || is_inside(self.source.base, &path) {
+            true => Ok(path),
+            false => Err(self.untrusted(outside(&path))),
         }
     }
 
@@ -224,6 +217,19 @@ impl<'t> Entry<'t> {
     pub(super) fn invalid(&self, problem: String, advice: Option<String>) -> ConfigError {
         ConfigError::Value { place: self.place(), problem, advice }
     }
+}
+
+/// Whether a path leads to something in a directory.
+pub(super) fn is_inside(base: &Path, path: &Path) -> bool {
+    let inside = Path::new(".").join(base).canonicalize().ok();
+    // What isn't there yet lies where its parent does.
+    let there = Path::new(".").join(path).ancestors().find_map(|ancestor| ancestor.canonicalize().ok());
+    let climbs = !path.exists() && path.components().any(|part| part.as_os_str() == "..");
+    inside.zip(there).is_some_and(|(inside, there)| there.starts_with(&inside) && !climbs)
+}
+
+pub(super) fn outside(path: &Path) -> String {
+    format!("{} is outside of the file's directory", path.display())
 }
 
 /// A value in a few words.

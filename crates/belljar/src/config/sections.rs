@@ -1,12 +1,11 @@
 //! The tables of a `belljar.toml`.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use belljar_engine::{Mount, MountAccess, Rollback};
-use belljar_packages::Spec;
+use belljar_packages::{Spec, read_text};
 
 use super::error::ConfigError;
 use super::reader::{Entry, Section};
@@ -111,15 +110,18 @@ impl EnvironmentSection {
             let refused =
                 |error: belljar_packages::PackageError| entry.invalid(error.to_string(), error.hint());
             let spec = Spec::parse(text, base).map_err(refused)?;
-            if let Some(path) = spec_path(&spec) {
-                entry.confine(path.to_owned())?;
+            if matches!(spec, Spec::Requirement(_)) && text.contains('@') {
+                entry.trusted("it names an address")?;
+            }
+            for path in spec.files().map_err(refused)? {
+                entry.confine(path)?;
             }
             packages.push((text.to_owned(), spec));
         }
         let setup = match section.entry("setup_file")? {
             Some(entry) => {
                 let path = entry.path()?;
-                fs::read_to_string(&path).map_err(|source| ConfigError::Read { path, source })?
+                read_text(&path).map_err(|source| ConfigError::Read { path, source })?
             }
             None => text(section, "setup")?.unwrap_or_default(),
         };
@@ -239,17 +241,4 @@ fn text(section: &Section<'_>, key: &str) -> Result<Option<String>> {
 
 fn optional<'t, T>(entry: Option<Entry<'t>>, read: impl FnOnce(Entry<'t>) -> Result<T>) -> Result<Option<T>> {
     entry.map(read).transpose()
-}
-
-/// The file or directory that a spec names.
-fn spec_path(spec: &Spec) -> Option<&Path> {
-    match spec {
-        Spec::Wheel(path)
-        | Spec::Archive(path)
-        | Spec::Directory(path)
-        | Spec::Requirements(path)
-        | Spec::Project(path)
-        | Spec::SitePackages(path) => Some(path),
-        Spec::Requirement(_) | Spec::Extension { .. } => None,
-    }
 }

@@ -1,3 +1,5 @@
+use std::fs;
+
 use std::time::Duration;
 
 use belljar_engine::{Clock, Entropy, MountAccess, Rollback};
