@@ -27,6 +27,8 @@ def install(exchange):
     _exit(exchange)
     tempfile.tempdir = "/tmp"
     zoneinfo.reset_tzpath(to=["/usr/share/zoneinfo"])
+    for name in ("getuid", "geteuid", "getgid", "getegid"):
+        setattr(os, name, lambda: 1000)
     _threads()
     _processes()
     _network()

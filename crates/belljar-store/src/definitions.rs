@@ -84,7 +84,7 @@ impl Store {
     }
 
     fn definition(&self, tenant: &Tenant, name: &str) -> Result<PathBuf> {
-        check_name("environment", name)?;
+        check_name("an environment", name)?;
         Ok(self.layout.tenant(tenant).definitions().join(name))
     }
 }

@@ -67,6 +67,31 @@ impl Store {
         Ok(path)
     }
 
+    /// Keeps an environment in place of the one that has its name. Who uses that keeps what they have open.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be filled or written; what was there stays then.
+    pub fn replace_environment(&self, hash: &str, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<()> {
+        check_name(hash)?;
+        let environments = self.layout.environments();
+        let path = environments.join(hash);
+        let (aside, old) = (unfinished_name(&environments), unfinished_name(&environments));
+        DirBuilder::new().mode(0o700).create(&aside).at("create", &aside)?;
+        let placed = fill(&aside).at("fill", &aside).and_then(|()| {
+            sync_tree(&aside)?;
+            let _lock = self.lock_environments(FlockOperation::LockExclusive)?;
+            fs::rename(&path, &old).at("replace", &path)?;
+            fs::rename(&aside, &path).at("create", &path)
+        });
+        for left in [&aside, &old] {
+            // What can't be removed now is collected later.
+            let _ = fs::remove_dir_all(left);
+        }
+        placed?;
+        sync_directory(&environments)
+    }
+
     pub(crate) fn collect_environments(&self, needed: &HashSet<String>) -> Result<Collected> {
         let environments = self.layout.environments();
         let mut collected = Collected::default();
@@ -106,7 +131,7 @@ fn check_name(hash: &str) -> Result<()> {
         return Ok(());
     }
     let reason = "it isn't 8 to 128 letters and digits";
-    Err(StoreError::InvalidName { what: "environment", given: hash.chars().take(80).collect(), reason })
+    Err(StoreError::InvalidName { what: "an environment", given: hash.chars().take(80).collect(), reason })
 }
 
 /// Makes all of it durable. By one call for the whole file system: an environment has a thousand files.

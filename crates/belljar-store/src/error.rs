@@ -47,7 +47,7 @@ pub enum StoreError {
         version: u32,
     },
     /// A name that can't be one.
-    #[error("{given:?} can't be the name of a {what}: {reason}; nothing was changed")]
+    #[error("{given:?} can't be the name of {what}: {reason}; nothing was changed")]
     InvalidName {
         /// Of what.
         what: &'static str,

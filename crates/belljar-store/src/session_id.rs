@@ -22,7 +22,7 @@ impl SessionId {
     ///
     /// [`StoreError::InvalidName`] says which rule it breaks.
     pub fn parse(name: &str) -> Result<Self, StoreError> {
-        check_name("session", name)?;
+        check_name("a session", name)?;
         Ok(Self(name.to_owned()))
     }
 
@@ -75,7 +75,7 @@ impl Tenant {
     ///
     /// [`StoreError::InvalidName`] says which rule it breaks.
     pub fn parse(name: &str) -> Result<Self, StoreError> {
-        let refuse = |reason| Err(StoreError::InvalidName { what: "tenant", given: clipped(name), reason });
+        let refuse = |reason| Err(StoreError::InvalidName { what: "a tenant", given: clipped(name), reason });
         if name.is_empty() {
             return refuse("it is empty");
         }

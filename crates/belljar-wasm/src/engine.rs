@@ -202,6 +202,11 @@ impl WasmEngine {
         prepared::key(runtime, layer)
     }
 
+    /// Whether an environment that was put aside came from another machine, by [`WasmEngine::unpack_pinned`].
+    pub fn is_foreign(directory: &Path) -> bool {
+        pin::is_foreign(directory)
+    }
+
     /// Whether the kernel tracks writes here.
     pub fn tracks_writes(&self) -> bool {
         self.shared.page_source == PageSource::Tracked

@@ -58,7 +58,7 @@ impl LoadError {
             ),
             Self::Cache(error) => Some(error.hint().to_owned()),
             Self::Preload { .. } => Some(
-                "preload only what imports without error: try it first with `belljar run --package … -c 'import …'`"
+                "try it first in a session: `belljar run --package … -c 'import …'`; --memory raises what it may use"
                     .to_owned(),
             ),
             Self::Mount(_) => Some("mount nothing else at /data/site-packages or below".to_owned()),

@@ -43,11 +43,13 @@ pub struct Preload {
     pub setup: String,
     /// How long it may take.
     pub time: Duration,
+    /// Bytes of memory that it may use.
+    pub memory: u64,
 }
 
 impl Default for Preload {
     fn default() -> Self {
-        Self { modules: Vec::new(), setup: String::new(), time: Duration::from_secs(120) }
+        Self { modules: Vec::new(), setup: String::new(), time: Duration::from_secs(120), memory: 1 << 30 }
     }
 }
 
@@ -64,7 +66,7 @@ impl Layer {
         if self.preload.is_empty() {
             return None;
         }
-        let Preload { modules, setup, time: _ } = &self.preload;
+        let Preload { modules, setup, time: _, memory: _ } = &self.preload;
         let modules = modules.iter().flat_map(|module| [module.as_str(), ","]);
         let parts = self.ids().chain(modules).chain([";", setup]);
         Some(digest(parts))

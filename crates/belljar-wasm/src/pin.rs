@@ -1,6 +1,7 @@
 //! An environment put aside: whole, so that guests which were made in it can be woken after the cache was
 //! cleared or Belljar was replaced by a later version.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -18,6 +19,8 @@ const PACKAGES: &str = "packages";
 /// Hashes of the packages, and of a standard library that isn't the runtime's own.
 const PACKAGES_ID: &str = "packages-id";
 const LIBRARY_ID: &str = "library-id";
+/// Marks what came from another machine.
+const FOREIGN: &str = "foreign";
 
 /// What was put aside.
 pub(crate) struct Pinned {
@@ -145,13 +148,25 @@ pub(crate) fn unpack(
     }
     unpack_tree(&mut input, directory)?;
     fs::create_dir_all(directory.join(RUNTIME))?;
-    put_runtime_aside(&runtime, None, directory)
+    put_runtime_aside(&runtime, None, directory)?;
+    fs::write(directory.join(FOREIGN), "")?;
+    // Whoever is woken in it must find it whole.
+    prepared::open(&image, &runtime, &find(directory).map_err(io::Error::other)?.layer)
+        .map_err(|error| io::Error::other(format!("its environment is no good: {error}")))?;
+    Ok(())
+}
+
+/// Whether what was put aside came from another machine. Only a part of it is in its name, so it must not be what
+/// guests of this machine are woken in.
+pub(crate) fn is_foreign(directory: &Path) -> bool {
+    directory.join(FOREIGN).exists()
 }
 
 fn unpack_tree(input: &mut impl Read, directory: &Path) -> io::Result<()> {
     let packages = directory.join(PACKAGES);
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let (mut files, mut bytes) = (0_u64, 0_u64);
+    let mut directories = HashSet::new();
     loop {
         let mut name = Vec::new();
         match read_part(input, &mut name, 4096) {
@@ -164,15 +179,20 @@ fn unpack_tree(input: &mut impl Read, directory: &Path) -> io::Result<()> {
         if name.is_empty() || !Path::new(&name).components().all(plain) || name.contains(['\\', '\0']) {
             return Err(wrong("a name of the packages leads outside"));
         }
+        if name.split('/').count() > DEEPEST {
+            return Err(wrong("its packages nest too deep"));
+        }
         let path = packages.join(&name);
-        if let Some(parent) = path.parent() {
+        if let Some(parent) = path.parent()
+            && directories.insert(parent.to_owned())
+        {
             fs::create_dir_all(parent)?;
         }
         let mut file = fs::File::create_new(&path)?;
         read_part(input, &mut file, LONGEST_PART)?;
         files += 1;
         bytes += file.metadata()?.len();
-        if files > MOST_FILES || bytes > MOST_BYTES {
+        if files > MOST_FILES || directories.len() > MOST_DIRECTORIES || bytes > MOST_BYTES {
             return Err(wrong("there are too many packages in it"));
         }
     }
@@ -191,6 +211,8 @@ pub(crate) fn name(directory: &Path) -> Result<String, LoadError> {
 
 /// What packages of a session that comes from elsewhere may have.
 const MOST_FILES: u64 = 200_000;
+const MOST_DIRECTORIES: usize = 20_000;
+const DEEPEST: usize = 64;
 const MOST_BYTES: u64 = 4 << 30;
 
 /// Larger than any image.

@@ -73,9 +73,14 @@ pub(crate) struct Making<'a> {
 pub(crate) fn load(making: &Making<'_>, cache: &Cache) -> Result<Prepared, LoadError> {
     let Making { runtime, layer, progress, .. } = making;
     let key = key(&runtime.id, layer);
-    let entry = match cache.find(KIND, &key) {
-        Some(entry) => entry,
-        None => cache.make(KIND, &key, *progress, |directory| making.prepare(directory))?,
+    let entry = match (cache.find(KIND, &key), layer.preload.is_empty()) {
+        (Some(entry), _) => entry,
+        (None, true) => cache.make(KIND, &key, *progress, |directory| making.prepare(None, directory))?,
+        (None, false) => {
+            let plain = Layer { preload: Preload::default(), ..(*layer).clone() };
+            let bare = load(&Making { layer: &plain, ..*making }, cache)?;
+            cache.make(KIND, &key, *progress, |directory| making.prepare(Some(&bare), directory))?
+        }
     };
     cache.touch(KIND, &key);
     open(&entry, runtime, layer)
@@ -139,18 +144,19 @@ pub(crate) fn attach_library(
 }
 
 impl Making<'_> {
-    fn prepare(&self, directory: &Path) -> Result<(), LoadError> {
+    /// Prepares an image from the runtime's own, or from one that was prepared before.
+    fn prepare(&self, bare: Option<&Prepared>, directory: &Path) -> Result<(), LoadError> {
         let Self { program, runtime, layer, progress, .. } = self;
         let preload = &layer.preload;
-        progress.begin("booting the interpreter", Duration::from_millis(300));
-        let base = Image::open(&runtime.image(), Vec::new())
-            .map_err(|source| LoadError::File { path: runtime.image(), source })?;
-        let mut first = instantiate(program, Arc::new(base), &[], files(runtime, layer)?)?;
-        // The module's globals start as the runtime left them.
-        for _ in 0..ROUNDS {
-            self.boot_and_run(&mut first, WARM_UP)?;
-        }
-        progress.end();
+        let mut first = match bare {
+            None => self.warm_up()?,
+            Some(bare) => {
+                let image = Arc::clone(&bare.ground.image);
+                let mut first = instantiate(program, image, &bare.globals, bare.machine.clone())?;
+                self.boot_and_run(&mut first, &[])?;
+                first
+            }
+        };
         self.preload(&mut first)?;
         progress.begin("keeping its memory", Duration::from_millis(300));
         self.make_immortal(&mut first)?;
@@ -187,10 +193,26 @@ impl Making<'_> {
         fs::write(&path, text).map_err(|source| LoadError::File { path, source })
     }
 
+    /// A guest that has run each kind of cell often.
+    fn warm_up(&self) -> Result<Instance, LoadError> {
+        let Self { program, runtime, layer, progress, .. } = self;
+        progress.begin("booting the interpreter", Duration::from_millis(300));
+        let base = Image::open(&runtime.image(), Vec::new())
+            .map_err(|source| LoadError::File { path: runtime.image(), source })?;
+        let mut first = instantiate(program, Arc::new(base), &[], files(runtime, layer)?)?;
+        // The module's globals start as the runtime left them.
+        for _ in 0..ROUNDS {
+            self.boot_and_run(&mut first, WARM_UP)?;
+        }
+        progress.end();
+        Ok(first)
+    }
+
     /// Imports modules and runs the set-up code. All of it may be hostile.
     fn preload(&self, instance: &mut Instance) -> Result<(), LoadError> {
-        let Preload { modules, setup, time } = &self.layer.preload;
+        let Preload { modules, setup, time, memory } = &self.layer.preload;
         let deadline = Instant::now() + *time;
+        instance.store.data_mut().memory_limit.bytes = usize::try_from(*memory).unwrap_or(usize::MAX);
         for (module, code) in modules.iter().map(|module| (module, import(module))) {
             self.run_preload(instance, &format!("importing {module}"), &code, deadline)?;
         }
@@ -198,6 +220,7 @@ impl Making<'_> {
             self.run_preload(instance, "running the set-up code", setup, deadline)?;
         }
         if !self.layer.preload.is_empty() {
+            instance.store.data_mut().memory_limit.bytes = MEMORY_LIMIT;
             // What it wrote isn't any guest's change.
             instance.store.data_mut().machine.files.take_changes();
             self.boot_and_run(instance, SETTLE).map_err(|_| broken())?;
@@ -288,13 +311,18 @@ impl Making<'_> {
         }
     }
 
-    /// Nothing here takes a tenth as long, unless what was preloaded broke the interpreter.
+    /// Nothing here takes a second, unless the machine is busy or what was preloaded broke the interpreter.
     fn guard<T>(
         &self,
         instance: &mut Instance,
         body: impl FnOnce(&mut Instance) -> wasmtime::Result<T>,
     ) -> Result<T, LoadError> {
-        self.watchdog.guard(instance, Instant::now() + Duration::from_secs(10), body).map_err(code)
+        let (shortest, longest) = (Duration::from_secs(10), Duration::from_secs(60));
+        let limit = match self.layer.preload.is_empty() {
+            true => longest,
+            false => self.layer.preload.time.clamp(shortest, longest),
+        };
+        self.watchdog.guard(instance, Instant::now() + limit, body).map_err(code)
     }
 }
 
@@ -322,6 +350,8 @@ const LIST_IMMORTALS: &str = "__import__('belljar_guest.immortal').immortal.writ
 /// No object is shared this often; a larger count isn't one.
 const MOST_REFERENCES: u32 = 1 << 28;
 
+/// Of guests that are only there to be made an image of.
+const MEMORY_LIMIT: usize = 1 << 30;
 /// Larger than any hole in the heap.
 const BEYOND_HOLES: u32 = 4 << 20;
 
@@ -388,7 +418,8 @@ fn instantiate(
     machine: Machine,
 ) -> Result<Instance, LoadError> {
     let ground = Arc::new(Ground::bare(image));
-    Instance::new(program, &ground, globals, machine, Arc::new(Control::default()), 1 << 30).map_err(code)
+    Instance::new(program, &ground, globals, machine, Arc::new(Control::default()), MEMORY_LIMIT)
+        .map_err(code)
 }
 
 fn files(runtime: &Runtime, layer: &Layer) -> Result<Machine, LoadError> {

@@ -41,6 +41,9 @@ pub struct Environment {
     pub setup: String,
     /// How long both may take; by default two minutes.
     pub setup_timeout: Option<Duration>,
+    /// Bytes of memory that both may use; by default as much as the sandbox's sessions, and 1 GiB where there is no
+    /// sandbox.
+    pub setup_memory: Option<u64>,
     /// A standard library instead of the interpreter's own.
     pub stdlib: Option<PathBuf>,
 }
@@ -125,6 +128,7 @@ impl Environment {
                 modules: self.preload.clone(),
                 setup: self.setup.clone(),
                 time: self.setup_timeout.unwrap_or(Preload::default().time),
+                memory: self.setup_memory.unwrap_or(Preload::default().memory),
             },
         })
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::{Environments, Error, Runtimes};
 
 /// What `belljar-packages` and the engine put into the cache for environments.
-const KINDS: [&str; 7] = ["packages", "wheel", "extension", "resolution", "image", "code", "runtime"];
+const KINDS: [&str; 8] = ["packages", "wheel", "extension", "resolution", "uv", "image", "code", "runtime"];
 /// Those whose keys begin with the interpreter's.
 const OF_INTERPRETERS: [&str; 3] = ["image", "code", "runtime"];
 

@@ -196,7 +196,11 @@ impl Shared {
         let keeping = self.keeping()?;
         if environment == self.engine.environment() {
             // So that a later version of Belljar still has it.
-            keeping.store.pin_environment(&environment, |directory| self.wasm.pin(directory))?;
+            let pinned = keeping.store.pin_environment(&environment, |directory| self.wasm.pin(directory))?;
+            if WasmEngine::is_foreign(&pinned) {
+                // Somebody imported a session in it first; of what they sent only a part is known to be the same.
+                keeping.store.replace_environment(&environment, |directory| self.wasm.pin(directory))?;
+            }
         }
         let new = NewSession { id, environment, policy, parent, labels: BTreeMap::new() };
         Ok(keeping.store.create(&keeping.tenant, new)?)
@@ -452,7 +456,9 @@ impl SandboxBuilder {
             Some(progress) => progress.as_ref(),
             None => &Quiet,
         };
-        let Assembled { runtime, cache, layer, .. } = self.environment.assemble(&self.runtimes, progress)?;
+        let mut environment = self.environment;
+        environment.setup_memory.get_or_insert(self.policy.memory);
+        let Assembled { runtime, cache, layer, .. } = environment.assemble(&self.runtimes, progress)?;
         let engine = WasmEngine::builder(runtime, cache)
             .layer(layer)
             .progress(progress)
