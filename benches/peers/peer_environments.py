@@ -33,6 +33,8 @@ PINS = {
 }
 MODULES = {"eryx": "eryx", "monty": "pydantic_monty", "llm": "sandbox"}
 TOOLS = ["pip==26.0.1"]
+# The package that is added to an environment; `belljar bench` holds the same.
+PACKAGE = "tabulate==0.10.0"
 FETCH = "fetch"
 
 
@@ -45,13 +47,19 @@ def installed(cache: Path, peer: str) -> bool:
         host = (cache / "host-python").read_text().strip()
     except OSError:
         return False
-    return is_whole(cache / peer, _identity(peer, Path(host)))
+    return is_whole(cache / peer, _identity(peer, Path(host))) and is_whole(cache / "package", {"pins": [PACKAGE]})
+
+
+def wheel(cache: Path) -> Path:
+    """The wheel of PACKAGE."""
+    return next((cache / "package").glob("*.whl"))
 
 
 def install(cache: Path, peers: list[str], python: str | None) -> None:
     """Make what is missing. `python` names the host Python, or is "fetch" for Debian's."""
     tools = cache / "tools"
     ensure(tools, {"pins": TOOLS, "python": sys.executable}, _make_tools)
+    ensure(cache / "package", {"pins": [PACKAGE]}, lambda directory: _fetch_package(directory, tools))
     host = _host_python(cache, python)
     say(f"host Python: {host} ({run([host, '--version'], 'asking its version').strip()})")
     (cache / "host-python").write_text(f"{host}\n")
@@ -97,3 +105,9 @@ def _make_peer(directory: Path, peer: str, host: Path, tools: Path) -> None:
     pip = [tools / "bin" / "python", "-m", "pip", "--python", python]
     run([*pip, "install", "-q", "--no-deps", "--only-binary=:all:", *PINS[peer]], f"installing {peer}")
     run([python, "-c", f"import {MODULES[peer]}"], f"importing {peer}")
+
+
+def _fetch_package(directory: Path, tools: Path) -> None:
+    say(f"fetching {PACKAGE}")
+    pip = [tools / "bin" / "python", "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
+    run([*pip, "--dest", directory, PACKAGE], f"fetching {PACKAGE}")

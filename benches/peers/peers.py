@@ -18,13 +18,24 @@ from pathlib import Path
 sys.dont_write_bytecode = True  # Not into the source tree.
 
 from environments import InstallError, clean_environment, default_cache, locked, say
-from peer_environments import FETCH, PINS, install, installed, interpreter
+from peer_environments import FETCH, PINS, install, installed, interpreter, wheel
 from sampling import summary
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE.parent / "programs"
 PEERS = list(PINS)
-MEASUREMENTS = ["fresh", "fresh_warmed", "cell", "tool", "process", "memory", "cpu", "throughput", "snapshot"]
+MEASUREMENTS = [
+    "fresh",
+    "fresh_warmed",
+    "cell",
+    "tool",
+    "process",
+    "memory",
+    "cpu",
+    "throughput",
+    "snapshot",
+    "package",
+]
 UNITS = {
     "fresh": "fresh_ms",
     "fresh_warmed": "fresh_warmed_ms",
@@ -32,6 +43,7 @@ UNITS = {
     "tool": "tool_us",
     "process": "process_ms",
     "cpu": "cpu_ms",
+    "package": "package_ms",
 }
 # Samples; seconds for throughput; live sessions for memory. "slow" is for peers that take seconds per run.
 COUNTS = {
@@ -44,8 +56,19 @@ COUNTS = {
         "throughput": 5,
         "live": 200,
         "snapshot": 7,
+        "package": 2,
     },
-    "quick": {"fresh": 30, "cell": 200, "tool": 8, "process": 5, "cpu": 5, "throughput": 1, "live": 20, "snapshot": 3},
+    "quick": {
+        "fresh": 30,
+        "cell": 200,
+        "tool": 8,
+        "process": 5,
+        "cpu": 5,
+        "throughput": 1,
+        "live": 20,
+        "snapshot": 3,
+        "package": 1,
+    },
     "slow": {"fresh": 3, "cell": 2, "process": 2, "cpu": 5, "throughput": 0},
     "slow quick": {"fresh": 1, "cell": 1, "process": 1, "cpu": 5, "throughput": 0},
 }
@@ -104,7 +127,7 @@ def measure(cache: Path, peers: list[str], measurements: list[str], quick: bool)
         raise InstallError(f"not installed: {', '.join(missing)}. Run `{sys.argv[0]} install` first.")
     programs = {path.stem: path.read_text() for path in sorted(PROGRAMS.glob("*.py"))}
     with tempfile.TemporaryDirectory(prefix="belljar-peers-") as scratch:
-        bench = Bench(Path(scratch), quick, programs, measurements)
+        bench = Bench(Path(scratch), quick, {"programs": programs, "wheel": str(wheel(cache))}, measurements)
         report = {"schema": 1, "quick": quick, "machine": machine(), "baseline": bench.baseline(), "peers": {}}
         for peer in peers:
             report["peers"][peer] = bench.peer(peer, interpreter(cache, peer), report["baseline"])
@@ -115,11 +138,11 @@ def measure(cache: Path, peers: list[str], measurements: list[str], quick: bool)
 class Bench:
     """Starts the workers, each in an empty directory that is gone afterwards."""
 
-    def __init__(self, scratch: Path, quick: bool, programs: dict[str, str], measurements: list[str]) -> None:
+    def __init__(self, scratch: Path, quick: bool, inputs: dict, measurements: list[str]) -> None:
         self.measurements = measurements
         self.scratch = scratch
         self.quick = quick
-        self.programs = programs
+        self.inputs = inputs
 
     def baseline(self) -> dict:
         python = Path("/usr/bin/python3")
@@ -160,7 +183,7 @@ class Bench:
 
     def parameters(self, slow: bool) -> dict:
         kind = ("slow quick" if self.quick else "slow") if slow else ("quick" if self.quick else "full")
-        return COUNTS[kind] | {"programs": self.programs}
+        return COUNTS[kind] | self.inputs
 
     def worker(self, python: Path, peer: str, measurement: str, parameters: dict) -> dict:
         argv = [str(python), "-B", str(HERE / "worker.py"), peer, measurement, json.dumps(parameters)]

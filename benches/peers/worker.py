@@ -20,6 +20,8 @@ IMPORTS = "import json, re, datetime, collections, csv, sqlite3"
 # `belljar bench` holds the same.
 ONE_MEGABYTE = "data = '0123456789abcdef' * 65536"
 STRUCTURED = "data = [{'number': n, 'text': f'item {n}'} for n in range(6000)]"
+USE_PACKAGE = "from tabulate import tabulate; print(tabulate([[1, 2]]))"
+TABLE = "-  -\n1  2\n-  -\n"
 
 
 def fresh(peer: ModuleType, parameters: dict) -> dict:
@@ -190,11 +192,27 @@ def snapshot_of(peer: ModuleType, code: str, length: int, count: int) -> dict:
     }
 
 
+def package(peer: ModuleType, parameters: dict) -> dict:
+    """A sandbox with a package from its wheel, imported ahead of time: until it can be used (`made`), until the first
+    code that needs it has answered (`first_result`). Nothing is kept from one to the next."""
+    peer.prepare()
+    made, answered = [], []
+    for _ in range(parameters["package"]):
+        start = time.perf_counter()
+        execute = peer.with_package(parameters["wheel"], "tabulate")
+        made.append(time.perf_counter() - start)
+        printed = execute(USE_PACKAGE)
+        answered.append(time.perf_counter() - start)
+        if printed != TABLE:
+            raise RuntimeError(f"the package printed {printed!r}")
+    return {"made": summary(made, 1e3), "first_result": summary(answered, 1e3)}
+
+
 def slow(peer: ModuleType) -> bool:
     return getattr(peer, "SLOW", False)
 
 
-ALL = (fresh, fresh_warmed, cell, tool, memory, cpu, throughput, snapshot)
+ALL = (fresh, fresh_warmed, cell, tool, memory, cpu, throughput, snapshot, package)
 MEASUREMENTS = {function.__name__: function for function in ALL}
 
 

@@ -28,6 +28,12 @@ def reused() -> Callable[[], str]:
     return lambda: sandbox.execute("print(1)").stdout_text
 
 
+def with_package(wheel: str, module: str) -> Callable[[str], str]:
+    """A factory with the package in its snapshot: the only way to give a `Sandbox` one."""
+    factory = eryx.SandboxFactory(packages=[wheel], imports=[module])
+    return lambda code: factory.create_sandbox().execute(code).stdout_text
+
+
 class Session:
     def __init__(self, tools: bool = False) -> None:
         ping = {"name": "ping", "fn": lambda n: n, "description": "Returns its argument"}

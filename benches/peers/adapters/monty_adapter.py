@@ -11,7 +11,7 @@ from pydantic_monty import Monty
 with Monty() as pool, pool.checkout() as session:
     session.feed_run('print(1)')
 """
-LACKS = {"fresh_warmed": "`fresh` takes workers from a warm pool already"}
+LACKS = {"fresh_warmed": "`fresh` takes workers from a warm pool already", "package": "no packages"}
 TOOL_CALLS_PER_CELL = 200
 TOOL_CELL = "for i in range({count}): ping(i)"
 LOADS_INTO_USED_SESSIONS = False

@@ -6,12 +6,14 @@
 //! | module | its noun |
 //! |---|---|
 //! | `measure` | what one session without a name costs: `basics` |
-//! | `sessions` | what keeping, forking and rewinding sessions costs: all other names |
+//! | `sessions` | what keeping, forking and rewinding sessions costs: most names |
+//! | `packages` | what packages cost: `packages` |
 //! | `scene` | what is common to them: sandboxes, a directory that is gone afterwards |
 //! | `peers` | other sandboxes |
 //! | `sample`, `row`, `report` | many measurements of one thing; one number; all of them |
 
 mod measure;
+mod packages;
 mod peers;
 mod report;
 mod row;
@@ -83,6 +85,8 @@ enum Name {
     Fallbacks,
     /// Taking cells back, and going back to checkpoints
     Undo,
+    /// Environments with packages: making them, starting from them, sharing them
+    Packages,
     /// 200 sessions awake and 2,000 asleep
     Crowd,
 }
@@ -99,7 +103,7 @@ pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
     let basics = names.contains(&Name::Basics);
     let ours = basics.then(|| measure::all(&runtimes, arguments.quick)).transpose()?;
     let peers = match (&arguments.peers, &arguments.peers_from) {
-        (Some(script), _) => Peers::run(script, arguments.quick, basics)?,
+        (Some(script), _) => Peers::run(script, arguments.quick, &names)?,
         (None, Some(file)) => Peers::read(file)?,
         (None, None) => Peers::default(),
     };
@@ -107,7 +111,11 @@ pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
     let mut rows = Vec::new();
     for name in names.into_iter().filter(|name| *name != Name::Basics) {
         let started = Instant::now();
-        rows.extend(sessions::measure(name, &scene, &peers).with_context(|| format!("measuring {name:?}"))?);
+        let measured = match name {
+            Name::Packages => packages::measure(&scene, &peers),
+            _ => sessions::measure(name, &scene, &peers),
+        };
+        rows.extend(measured.with_context(|| format!("measuring {name:?}"))?);
         console::note(format_args!("{name:?} took {:.0} s", started.elapsed().as_secs_f64()));
     }
     let state = (!rows.is_empty()).then(|| scene.describe());

@@ -8,15 +8,17 @@ use anyhow::{Context, ensure};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::Name;
+
 /// What the script printed, if it was run.
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
 pub(super) struct Peers(Option<Value>);
 
 impl Peers {
-    /// Installs the peers where they are missing and measures them, all of them or those that sessions are compared
-    /// with. Its progress goes to standard error.
-    pub(super) fn run(script: &Path, quick: bool, all: bool) -> anyhow::Result<Self> {
+    /// Installs the peers where they are missing and measures what is compared with them. Its progress goes to
+    /// standard error.
+    pub(super) fn run(script: &Path, quick: bool, names: &[Name]) -> anyhow::Result<Self> {
         let call = |arguments: &[&str]| {
             let mut command = Command::new("python3");
             command.arg(script).args(arguments).stderr(Stdio::inherit());
@@ -28,9 +30,8 @@ impl Peers {
         if quick {
             arguments.push("--quick");
         }
-        if !all {
-            arguments.extend(["--only", "eryx,monty", "--measure", "cell,snapshot"]);
-        }
+        let (who, what) = wanted(names);
+        arguments.extend(["--only", who, "--measure", &what]);
         let measured = call(&arguments)?;
         ensure!(measured.status.success(), "the other sandboxes could not be measured");
         let value = serde_json::from_slice(&measured.stdout).context("reading what the script printed")?;
@@ -48,4 +49,16 @@ impl Peers {
     pub(super) fn number(&self, peer: &str, path: &str) -> Option<f64> {
         self.0.as_ref()?.pointer(&format!("/peers/{peer}/{path}"))?.as_f64()
     }
+}
+
+/// Which peers, and what is measured of them.
+fn wanted(names: &[Name]) -> (&'static str, String) {
+    let basics = "fresh,fresh_warmed,cell,tool,process,memory,cpu,throughput,snapshot";
+    let (who, what) = match names {
+        names if names.contains(&Name::Basics) => ("eryx,monty,llm", Some(basics)),
+        [Name::Packages] => ("eryx", None),
+        _ => ("eryx,monty", Some("cell,snapshot")),
+    };
+    let package = names.contains(&Name::Packages).then_some("package");
+    (who, what.into_iter().chain(package).collect::<Vec<_>>().join(","))
 }

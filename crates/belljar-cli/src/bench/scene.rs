@@ -42,6 +42,10 @@ impl Scene {
         &self.directory
     }
 
+    pub(super) fn runtimes(&self) -> &Runtimes {
+        &self.runtimes
+    }
+
     /// Where sessions are kept and what is below it.
     pub(super) fn describe(&self) -> String {
         let directory = self.directory.display();
