@@ -51,9 +51,25 @@ pub(crate) struct EnvironmentArguments {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["package", "lock"])]
     environment: Option<String>,
 
+    /// What runs the code; this version has `wasm` only
+    #[arg(long = "engine", value_name = "ENGINE", value_parser = engine)]
+    _engine: Option<Engine>,
+
     /// Leave `sys.path` alone: the packages are at /data/site-packages, and nobody looks there
     #[arg(long)]
     no_inject_setup: bool,
+}
+
+/// There is one yet.
+#[derive(Clone, Copy, Debug)]
+struct Engine;
+
+fn engine(name: &str) -> Result<Engine, String> {
+    match name {
+        "wasm" => Ok(Engine),
+        "native" => Err("the native engine is not in this version yet; `wasm` is".to_owned()),
+        _ => Err("there is `wasm`".to_owned()),
+    }
 }
 
 /// What the command line and `belljar.toml` say together.
