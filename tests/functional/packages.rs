@@ -212,6 +212,29 @@ fn an_exported_session_brings_its_packages_along() {
     );
 }
 
+/// Only a part of an environment is in its name, so what came with a session must not serve others.
+#[test]
+fn an_imported_environment_gives_way_to_ones_own() {
+    let (state, other, files) = (TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap());
+    let site = site();
+    let sandbox = build(with_site(&site).state_dir(state.path()));
+    let session = sandbox.create_blocking(Some("work")).unwrap();
+    session.run_blocking("import greeting\nx = 5").unwrap();
+    let parcel = files.path().join("work.belljar");
+    session.export_blocking(&parcel).unwrap();
+    Registry::open(other.path()).unwrap().import(&parcel, None, &Runtimes::default()).unwrap();
+    let foreign = || {
+        let environments = fs::read_dir(other.path().join("environments")).unwrap().flatten();
+        environments.filter(|environment| environment.path().join("foreign").exists()).count()
+    };
+    assert_eq!(foreign(), 1);
+    let there = build(with_site(&site).state_dir(other.path()));
+    let own = there.create_blocking(Some("own")).unwrap();
+    assert_eq!(foreign(), 0);
+    assert_eq!(text(&own, "import greeting\ngreeting.HELLO"), "'hello'");
+    assert_eq!(text(&there.open_blocking("work").unwrap(), "x, greeting.HELLO"), "(5, 'hello')");
+}
+
 #[test]
 fn one_environment_is_made_once_and_never_changes() {
     let site = site();

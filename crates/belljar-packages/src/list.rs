@@ -52,17 +52,30 @@ impl List {
     /// If one can't be read, or names something that lists may not.
     pub(crate) fn read(path: &Path) -> Result<Self, PackageError> {
         let mut list = Self::default();
-        list.include(path, false)?;
+        list.include(path, false, &|_| true)?;
         Ok(list)
     }
 
-    /// The list and those that it includes.
-    pub(crate) fn files(self) -> impl Iterator<Item = PathBuf> {
-        self.seen.into_iter()
+    /// The list and those that it includes, also those that mustn't be read.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn files(
+        path: &Path,
+        may_read: &dyn Fn(&Path) -> bool,
+    ) -> Result<impl Iterator<Item = PathBuf>, PackageError> {
+        let mut list = Self::default();
+        list.include(path, false, may_read)?;
+        Ok(list.seen.into_iter())
     }
 
-    fn include(&mut self, path: &Path, constrains: bool) -> Result<(), PackageError> {
-        if !self.seen.insert(path.to_owned()) {
+    fn include(
+        &mut self,
+        path: &Path,
+        constrains: bool,
+        may_read: &dyn Fn(&Path) -> bool,
+    ) -> Result<(), PackageError> {
+        if !self.seen.insert(path.to_owned()) || !may_read(path) {
             return Ok(());
         }
         let text = read_text(path).map_err(|error| PackageError::unreadable(path, error))?;
@@ -78,7 +91,7 @@ impl List {
                     return Err(refuse(format!("lists from elsewhere aren't read: {included}")));
                 }
                 let constrains = constrains || line.text.starts_with("-c") || line.text.starts_with("--c");
-                self.include(&path.parent().unwrap_or(Path::new("/")).join(included), constrains)?;
+                self.include(&path.parent().unwrap_or(Path::new("/")).join(included), constrains, may_read)?;
                 continue;
             }
             if line.text.starts_with('-') {

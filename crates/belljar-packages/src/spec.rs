@@ -71,14 +71,14 @@ impl Spec {
         }
     }
 
-    /// The files and directories that it names, and those that these include.
+    /// The files and directories that it names, and those that these include as far as they may be read.
     ///
     /// # Errors
     /// If a list can't be read.
-    pub fn files(&self) -> Result<Vec<PathBuf>, PackageError> {
+    pub fn files(&self, may_read: &dyn Fn(&Path) -> bool) -> Result<Vec<PathBuf>, PackageError> {
         Ok(match self {
             Self::Requirement(_) | Self::Extension { .. } => Vec::new(),
-            Self::Requirements(path) => List::read(path)?.files().collect(),
+            Self::Requirements(path) => List::files(path, may_read)?.collect(),
             Self::Wheel(path)
             | Self::Archive(path)
             | Self::Directory(path)

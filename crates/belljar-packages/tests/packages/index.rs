@@ -80,7 +80,8 @@ fn packages_that_the_index_cannot_give() {
         );
         assert!(older.to_string().contains("its wheels are for other versions of Python"), "{older}");
     }
-    let nowhere = error(&["six @ https://files.pythonhosted.org/nothing/six-1.0-py3-none-any.whl"]);
+    let server = crate::served::serve(fixture.path("nothing"));
+    let nowhere = error(&[&format!("six @ {server}/six-1.0-py3-none-any.whl")]);
     assert!(matches!(&nowhere, PackageError::Input { .. }), "{nowhere:?}");
     let several = error(&["numpy", "lxml"]);
     assert!(matches!(&several, PackageError::Natives { packages } if packages.len() == 2), "{several:?}");

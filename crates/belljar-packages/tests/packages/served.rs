@@ -14,7 +14,7 @@ use belljar_runtime::Quiet;
 use crate::fixture::{Fixture, path, sha256, uv};
 
 /// Serves the files of a directory, until the test ends.
-fn serve(directory: PathBuf) -> String {
+pub(crate) fn serve(directory: PathBuf) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("an address");
     thread::spawn(move || {

@@ -194,10 +194,14 @@ impl<'t> Entry<'t> {
 
     /// Refuses a path outside of the file's directory, if nobody named the file.
     pub(super) fn confine(&self, path: PathBuf) -> Result<PathBuf> {
-        match !self.source.confined || is_inside(self.source.base, &path) {
+        match self.may_read(&path) {
             true => Ok(path),
             false => Err(self.untrusted(outside(&path))),
         }
+    }
+
+    pub(super) fn may_read(&self, path: &Path) -> bool {
+        !self.source.confined || is_inside(self.source.base, path)
     }
 
     /// Refuses the value if nobody named the file.

@@ -113,7 +113,7 @@ impl EnvironmentSection {
             if matches!(spec, Spec::Requirement(_)) && text.contains('@') {
                 entry.trusted("it names an address")?;
             }
-            for path in spec.files().map_err(refused)? {
+            for path in spec.files(&|path| entry.may_read(path)).map_err(refused)? {
                 entry.confine(path)?;
             }
             packages.push((text.to_owned(), spec));

@@ -269,3 +269,16 @@ fn a_found_file_stays_in_its_directory() {
     assert!(Config::find(directory.path()).is_ok_and(|config| config.is_none()));
     assert!(matches!(Config::load(&file), Err(ConfigError::Read { .. })));
 }
+
+#[test]
+fn a_found_file_reads_no_lists_outside() {
+    let (directory, secret) = (tempfile::tempdir().expect("made"), tempfile::tempdir().expect("made"));
+    fs::write(secret.path().join("secret.txt"), "the secret\n").expect("written");
+    let list = format!("-r {}\n", secret.path().join("secret.txt").display());
+    fs::write(directory.path().join("requirements.txt"), list).expect("written");
+    let text = "[environment]\npackages = ['./requirements.txt']\n";
+    fs::write(directory.path().join("belljar.toml"), text).expect("written");
+    let error = Config::find(directory.path()).expect_err("it is outside");
+    assert!(matches!(error, ConfigError::Untrusted { .. }), "{error}");
+    assert!(!error.to_string().contains("the secret"), "{error}");
+}
