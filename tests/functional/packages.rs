@@ -251,8 +251,18 @@ fn one_environment_is_made_once_and_never_changes() {
 fn nothing_need_be_written_to_the_cache() {
     let site = site();
     write(site.path(), "only_in_memory.py", "x = 1\n");
-    let session = build(with_site(&site).in_memory_cache()).session_blocking().unwrap();
+    let sandbox = build(with_site(&site).in_memory_cache());
+    let session = sandbox.session_blocking().unwrap();
     assert_eq!(text(&session, "import only_in_memory\nonly_in_memory.x"), "1");
+    // The memory is given back with the last sandbox.
+    let own = format!("belljar-memory-{}-", std::process::id());
+    let left = || {
+        let found = fs::read_dir("/dev/shm").unwrap().flatten();
+        found.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count()
+    };
+    assert_eq!(left(), 1);
+    drop((session, sandbox));
+    assert_eq!(left(), 0);
 }
 
 #[test]

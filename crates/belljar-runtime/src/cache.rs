@@ -10,6 +10,7 @@ use std::{
     io::{self, ErrorKind},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -31,6 +32,8 @@ const TOUCH: Duration = Duration::from_secs(3600);
 pub struct Cache {
     root: PathBuf,
     under: Option<PathBuf>,
+    /// Removed with the last cache that is in it.
+    _temporary: Option<Arc<TempDir>>,
 }
 
 /// One entry, as listed.
@@ -49,13 +52,18 @@ pub struct Entry {
 impl Cache {
     /// A cache in `root`. Touches nothing: the directory is made with the first entry.
     pub fn open(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), under: None }
+        Self { root: root.into(), under: None, _temporary: None }
     }
 
     /// A cache in `root` over another in `under`, which may be read-only: entries are found in both, and made,
     /// listed and removed in `root` only.
     pub fn layered(root: impl Into<PathBuf>, under: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), under: Some(under.into()) }
+        Self { root: root.into(), under: Some(under.into()), _temporary: None }
+    }
+
+    /// A cache in a directory that is removed when nobody uses it any more, perhaps over another that is only read.
+    pub fn temporary(directory: Arc<TempDir>, under: Option<PathBuf>) -> Self {
+        Self { root: directory.path().to_owned(), under, _temporary: Some(directory) }
     }
 
     /// The cache's directory.

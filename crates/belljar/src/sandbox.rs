@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use belljar_engine::{Engine, GuestSpec, Mount, MountAccess};
@@ -562,22 +562,43 @@ impl Runtimes {
     }
 }
 
-/// A cache in memory over one that is only read. There is one for the whole process, and it goes with it.
+/// A cache in memory over one that is only read. All sandboxes of the process share it, and it goes with the last.
 fn memory_cache(under: Option<PathBuf>) -> Result<Cache, Error> {
-    static DIRECTORY: Mutex<Option<Arc<TempDir>>> = Mutex::new(None);
-    let mut directory = DIRECTORY.lock().unwrap_or_else(PoisonError::into_inner);
-    let directory = match &mut *directory {
-        Some(directory) => Arc::clone(directory),
-        none => {
+    static DIRECTORY: Mutex<Weak<TempDir>> = Mutex::new(Weak::new());
+    let mut shared = DIRECTORY.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = match shared.upgrade() {
+        Some(directory) => directory,
+        None => {
             let memory = Path::new("/dev/shm");
             let mut builder = tempfile::Builder::new();
-            builder.prefix("belljar-");
-            let made = if memory.is_dir() { builder.tempdir_in(memory) } else { builder.tempdir() };
-            Arc::clone(none.insert(Arc::new(made.map_err(Error::Temporary)?)))
+            let prefix = format!("{IN_MEMORY}{}-", std::process::id());
+            builder.prefix(&prefix);
+            let made = match memory.is_dir() {
+                true => {
+                    sweep(memory);
+                    builder.tempdir_in(memory)
+                }
+                false => builder.tempdir(),
+            };
+            let made = Arc::new(made.map_err(Error::Temporary)?);
+            *shared = Arc::downgrade(&made);
+            made
         }
     };
-    Ok(match under {
-        Some(under) => Cache::layered(directory.path(), under),
-        None => Cache::open(directory.path()),
-    })
+    Ok(Cache::temporary(directory, under))
+}
+
+/// How directories in memory are called, before the number of their process.
+const IN_MEMORY: &str = "belljar-memory-";
+
+/// Removes what processes left there that were killed.
+fn sweep(memory: &Path) {
+    for found in std::fs::read_dir(memory).into_iter().flatten().flatten() {
+        let name = found.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(IN_MEMORY)?.split('-').next());
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+            // Another user's can't be removed, and need not be.
+            let _ = std::fs::remove_dir_all(found.path());
+        }
+    }
 }
