@@ -5,14 +5,16 @@ runs a function as user code, `drive` turns the event loop. Both are called insi
 exception has nowhere else to go. Otherwise the interrupt is remembered until the next guard, and forgotten at
 the next frame.
 
-One place above a guard is spared too: an event loop between two callbacks, where an exception would lose one of
-them. There the interrupt waits for the loop's next look at its selector.
+Two places above a guard are spared too. One is an event loop between two callbacks, where an exception would lose one
+of them: there the interrupt waits for the loop's next look at its selector. The other is a function that asked to be
+(`spare`), because half of what it does would be worse than nothing: it calls `redeliver` when it is done.
 """
 
 import _signal
 import asyncio
 import os
 from asyncio import BaseEventLoop
+from sys import _getframe
 
 from .private import OWN as __builtins__
 
@@ -21,11 +23,12 @@ _MACHINERY = (os.path.dirname(asyncio.__file__) + "/", os.path.dirname(__file__)
 
 
 class _State:
-    __slots__ = ("pending",)
+    __slots__ = ("pending", "spared")
 
 
 _state = _State()
 _state.pending = False
+_state.spared = None
 
 
 def guarded(function, *args):
@@ -52,6 +55,23 @@ def check():
         raise KeyboardInterrupt
 
 
+def spare(function):
+    _state.spared = function.__code__
+
+
+def redeliver():
+    """What came while the calling function was spared is raised now, if it is to be raised where that was called."""
+    if _state.pending:
+        _state.pending = False
+        _handler(_SIGINT, _getframe(2))
+
+
+def treat_as_machinery(directory):
+    """Code below this directory is the kernel's own, and no callback of the user's."""
+    global _MACHINERY
+    _MACHINERY += (directory + "/",)
+
+
 def arm():
     """Forgets old interrupts and takes the signal back if a cell took it. Called at every frame."""
     _state.pending = False
@@ -65,6 +85,8 @@ def _handler(signum, frame):
         code = frame.f_code
         if code is _GUARDED:
             raise KeyboardInterrupt
+        if code is _state.spared:
+            break
         if code is _DRIVE or code is _RUN_ONCE:
             if in_callback:
                 raise KeyboardInterrupt

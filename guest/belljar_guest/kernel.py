@@ -9,7 +9,7 @@ from importlib.util import decode_source
 from math import inf
 from types import ModuleType
 
-from . import cell, display, errors, imports, interrupt, loop, prompts, sources, wire
+from . import cell, display, errors, figures, imports, interrupt, loop, prompts, sources, wire
 from .host import Host
 from .interrupt import drive, guarded
 from .private import OWN as __builtins__
@@ -47,6 +47,7 @@ class Kernel:
         self._task = None  # the cell that waits
         self._stop = None  # why the waiting cell was cancelled
         self._abandoned = []  # cells that won't end; freeing them would run their code, perhaps for ever
+        self._after_cell = figures.show_open  # user code
         self.reset()
 
     def install(self):
@@ -56,10 +57,15 @@ class Kernel:
         builtins.tools = self.tools
         prompts.install()
         imports.install(self.tools)
+        figures.install()
         sources.install()
         self._policy = loop.install(self.host)
         self.streams.install()
         interrupt.arm()
+        self.note_modules()
+
+    def note_modules(self):
+        """What is imported by now is put back when a cell empties `sys.modules`."""
         self._kept_modules = dict(self._modules)
 
     def reset(self):
@@ -114,6 +120,7 @@ class Kernel:
         seed = spec.get("seed")
         if seed:  # else all sessions would share the image's state; one that only slept goes on as it was
             random.seed(int(seed, 16))
+            _seed_numpy(seed)
         self.tools._describe(spec.get("tools") or ())
         self.limit = spec.get("max_value_bytes") or display.DEFAULT_LIMIT
         return wire.READY
@@ -254,6 +261,12 @@ class Kernel:
 
     def _succeed(self):
         values = self._values
+        if _PYPLOT in self._modules:
+            try:
+                guarded(self._after_cell)
+            except BaseException as error:
+                values.clear()
+                return self._fail(error)
         if not values or values[-1] is None:
             values.clear()
             self._settle()
@@ -361,6 +374,16 @@ def _done(status, value=None, exception=None, exit_code=None):
     )
 
 
+def _seed_numpy(seed):
+    numpy = sys.modules.get("numpy.random")
+    if numpy is None:
+        return
+    try:
+        numpy.seed([int(seed[place : place + 8], 16) for place in range(0, len(seed), 8)])
+    except Exception:
+        pass  # a cell broke it
+
+
 def _as_syntax_error(error, filename):
     """Bytes that aren't UTF-8 are a syntax error, as in a file."""
     if type(error) is UnicodeDecodeError and error.__traceback__.tb_next is None:
@@ -369,6 +392,7 @@ def _as_syntax_error(error, filename):
 
 
 _BUILTINS = vars(builtins)
+_PYPLOT = "matplotlib.pyplot"
 _monitoring = getattr(sys, "monitoring", None)  # since 3.12
 if _monitoring is not None:
     _get_tool, _set_events = _monitoring.get_tool, _monitoring.set_events

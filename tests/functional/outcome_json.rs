@@ -73,6 +73,7 @@ fn the_json_of_a_simple_cell() {
       "files_deleted": [],
       "files_modified": [],
       "files_truncated": false,
+      "notes": [],
       "reason": null,
       "session": {
         "cell": 1,

@@ -18,5 +18,5 @@ mod sandboxes;
 mod schema;
 
 pub use hostile::{Hostile, Witness};
-pub use sandboxes::{block_on, builder, run, sandbox, session, text, within};
+pub use sandboxes::{block_on, builder, engine, run, sandbox, session, text, within};
 pub use schema::violations;

@@ -3,11 +3,20 @@ use std::sync::{LazyLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use belljar::{Outcome, Request, Sandbox, SandboxBuilder, Session};
+use belljar::{EngineKind, Outcome, Request, Sandbox, SandboxBuilder, Session};
+
+/// The engine under test, which `BELLJAR_TEST_ENGINE` names; by default `wasm`. Most tests need not know.
+pub fn engine() -> EngineKind {
+    static ENGINE: LazyLock<EngineKind> = LazyLock::new(|| match std::env::var("BELLJAR_TEST_ENGINE") {
+        Ok(name) => name.parse().unwrap(),
+        Err(_) => EngineKind::Wasm,
+    });
+    *ENGINE
+}
 
 /// Begins a sandbox with the engine under test: the only place that chooses one.
 pub fn builder() -> SandboxBuilder {
-    Sandbox::builder()
+    Sandbox::builder().engine(engine())
 }
 
 /// The sandbox with the default policy, one for the process.

@@ -1,7 +1,5 @@
 //! The command line as typed.
 
-use std::path::PathBuf;
-
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -32,6 +30,9 @@ pub(crate) enum Command {
     /// Talk to a session: variables stay, whatever a cell does
     #[command(after_help = REPL_NOTES)]
     Repl(ReplArguments),
+    /// Run a shell command in a session of the native engine, with its files
+    #[command(after_help = EXEC_NOTES)]
+    Exec(Box<ExecArguments>),
     /// Keep sessions: list, rewind, fork, move and remove them
     #[command(after_help = SESSION_EXAMPLES)]
     Session(SessionCommands),
@@ -46,7 +47,11 @@ pub(crate) enum Command {
     /// Measure what SPECIFICATION.md promises
     Bench(BenchArguments),
     /// Print the JSON schema of what `run --json` prints
-    Schema,
+    Schema {
+        /// The schema of what `exec --json` prints instead
+        #[arg(long)]
+        exec: bool,
+    },
     /// Print a completion script for a shell
     #[command(
         after_help = "Example: belljar completions bash > ~/.local/share/bash-completion/completions/belljar"
@@ -104,6 +109,47 @@ pub(crate) struct ReplArguments {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct ExecArguments {
+    /// A program and its arguments; or one text, which is a line for the shell
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<String>,
+
+    /// Where it runs: a path behind the glass [default: /workspace]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<String>,
+
+    /// Read standard input to its end, and give it to the command
+    #[arg(short = 'i', long)]
+    pub(crate) stdin: bool,
+
+    /// Print one CommandOutcome object on standard output, and nothing else (see `belljar schema --exec`)
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    // They can't do here what their names promise, and say so.
+    #[arg(long, hide = true)]
+    pub(crate) background: bool,
+    #[arg(long, hide = true)]
+    pub(crate) ps: bool,
+    #[arg(long, hide = true, value_name = "ID")]
+    pub(crate) logs: Option<String>,
+    #[arg(long, hide = true, value_name = "ID")]
+    pub(crate) kill: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) limits: LimitArguments,
+
+    #[command(flatten)]
+    pub(crate) environment: EnvironmentArguments,
+
+    #[command(flatten)]
+    pub(crate) session: SessionArguments,
+
+    #[command(flatten)]
+    pub(crate) runtime: RuntimeArguments,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct DoctorArguments {
     /// Print one JSON object
     #[arg(long)]
@@ -124,9 +170,6 @@ pub(crate) struct RuntimeCommands {
 pub(crate) enum RuntimeCommand {
     /// Make the interpreter and compile it, if that hasn't been done: about a minute
     Build {
-        /// The Python (3.10 or newer) to make it with, if not the first on the path
-        #[arg(long, value_name = "PATH")]
-        python: Option<PathBuf>,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
@@ -161,6 +204,7 @@ Examples:
   belljar run --session work -c 'x = 41'
   belljar run --session work -c 'print(x + 1)'
   belljar run --package tabulate -c 'import tabulate; print(tabulate.tabulate([[1, 2]]))'
+  belljar exec 'python3 --version; ls /workspace'
   belljar repl
   belljar doctor";
 
@@ -190,9 +234,27 @@ Examples:
   belljar run --package 'jinja2>=3' --package ./helpers-1.0-py3-none-any.whl --preload jinja2 script.py
   generate-code | belljar run -";
 
+const EXEC_NOTES: &str = "\
+The command runs beside the interpreter, behind the same glass: it sees the session's files and packages, no file of \
+the host and no network. Without --session it has a session of its own, which ends with it. The engine is `native`, \
+unless the session has another, which can't run commands.
+
+One word is a line for the shell (`bash -lc`); several are a program and its arguments, which no shell looks into.
+
+Whatever a command leaves running ends with this process. Commands in the background live in `belljar repl`: \
+%start, %ps, %logs and %kill.
+
+Exit status: the command's own; 124 after a timeout, 130 interrupted, 137 out of memory, 125 if Belljar itself failed.
+
+Examples:
+  belljar exec -- python3 -m unittest
+  belljar exec --session work 'ls -l | wc -l'
+  belljar exec --session work --cwd src --timeout 60 -- pytest -q
+  echo data | belljar exec -i -- wc -c";
+
 const REPL_NOTES: &str = "\
 Ctrl-C clears the line at the prompt, and interrupts a running cell; the session stays.
-Ctrl-D or exit() leaves. %help lists what else there is.
+Ctrl-D or exit() leaves. %help lists what else there is. With --engine native `!COMMAND` runs a shell command.
 Each cell has the limits above. What is piped in is run without prompts.
 With --session each cell is on disk before the next one is read; leaving puts the session to sleep.
 
@@ -202,7 +264,8 @@ Examples:
   echo '%history' | belljar repl --session work";
 
 const ENVIRONMENT_NOTES: &str = "\
-Packages are pure Python, or native code that was built for WASI. No code of a package is run outside of the \
+Packages are pure Python, or native code that was built for WASI; with `--engine native` what is built for this \
+machine. No code of a package is run outside of the \
 sandbox: only wheels are fetched. Index and credentials are uv's own settings.
 
 belljar.toml, in the working directory:

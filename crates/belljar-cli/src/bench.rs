@@ -26,11 +26,14 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context;
+use belljar::EngineKind;
 use clap::{Args, ValueEnum};
 
 use self::peers::Peers;
 use self::scene::Scene;
 use crate::console;
+use crate::environments::engine_values;
+use crate::failure::Usage;
 use crate::runtimes::RuntimeArguments;
 
 #[derive(Args, Debug)]
@@ -38,6 +41,10 @@ pub(crate) struct BenchArguments {
     /// What to measure; by default everything but `crowd`, which takes minutes
     #[arg(value_name = "NAME")]
     names: Vec<Name>,
+
+    /// The engine to measure; `native` has neither `fallbacks` nor `packages`
+    #[arg(long, value_name = "ENGINE", default_value = "wasm", value_parser = engine_values())]
+    engine: EngineKind,
 
     /// Print one JSON object
     #[arg(long)]
@@ -91,23 +98,37 @@ enum Name {
     Crowd,
 }
 
+/// What is to be measured.
+fn names(engine: EngineKind, named: &[Name]) -> Result<Vec<Name>, Usage> {
+    let measures =
+        |name: &Name| engine == EngineKind::Wasm || !matches!(name, Name::Fallbacks | Name::Packages);
+    if named.is_empty() {
+        let usual = Name::value_variants().iter().filter(|name| **name != Name::Crowd && measures(name));
+        return Ok(usual.copied().collect());
+    }
+    match named.iter().find(|name| !measures(name)) {
+        None => Ok(named.to_vec()),
+        Some(name) => Err(Usage {
+            message: format!("{name:?} is about the wasm engine"),
+            hint: "leave out --engine, or measure something else",
+        }),
+    }
+}
+
 pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
     let runtimes = arguments.runtimes.runtimes()?;
     if let (Some(name), Some(directory)) = (&arguments.wake, &arguments.scratch) {
-        return sessions::wake_once(runtimes, directory, name);
+        return sessions::wake_once(runtimes, arguments.engine, directory, name);
     }
-    let names: Vec<Name> = match arguments.names.as_slice() {
-        [] => Name::value_variants().iter().copied().filter(|name| *name != Name::Crowd).collect(),
-        names => names.to_vec(),
-    };
+    let names = names(arguments.engine, &arguments.names)?;
     let basics = names.contains(&Name::Basics);
-    let ours = basics.then(|| measure::all(&runtimes, arguments.quick)).transpose()?;
+    let ours = basics.then(|| measure::all(&runtimes, arguments.engine, arguments.quick)).transpose()?;
     let peers = match (&arguments.peers, &arguments.peers_from) {
         (Some(script), _) => Peers::run(script, arguments.quick, &names)?,
         (None, Some(file)) => Peers::read(file)?,
         (None, None) => Peers::default(),
     };
-    let scene = Scene::new(runtimes, arguments.quick, arguments.scratch.as_deref())?;
+    let scene = Scene::new(runtimes, arguments.engine, arguments.quick, arguments.scratch.as_deref())?;
     let mut rows = Vec::new();
     for name in names.into_iter().filter(|name| *name != Name::Basics) {
         let started = Instant::now();

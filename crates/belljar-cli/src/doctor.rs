@@ -3,6 +3,7 @@
 mod check;
 mod host;
 mod interpreter;
+mod native;
 
 use std::process::ExitCode;
 
@@ -27,9 +28,16 @@ pub(crate) fn run(arguments: DoctorArguments) -> anyhow::Result<ExitCode> {
     interpreter::check(&runtimes, json, &mut tell);
 
     let works = checks.iter().all(|check| check.health != Health::Bad);
+    // Whatever is missing there, the default engine doesn't need it.
+    let layers = belljar::native_layers();
     if json {
-        console::print_line(&json!({ "works": works, "checks": checks }).to_string());
+        let native = json!({ "layers": layers });
+        console::print_line(&json!({ "works": works, "checks": checks, "native": native }).to_string());
     } else {
+        console::print_line("\nnative engine (--engine native):");
+        for check in native::checks(&layers) {
+            console::print_line(&check.to_string());
+        }
         console::print_line(if works {
             "\n`belljar run` works here."
         } else {

@@ -4,8 +4,9 @@ use std::env;
 use std::path::{self, Path, PathBuf};
 
 use anyhow::Context;
-use belljar::{Config, Environment, Error, Policy, Runtimes, Sandbox, SandboxBuilder};
+use belljar::{Config, EngineKind, Environment, Error, Policy, Runtimes, Sandbox, SandboxBuilder};
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::limits::LimitArguments;
 use crate::progress::{self, Audience};
@@ -15,6 +16,11 @@ use crate::sessions::Keeping;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Packages")]
 pub(crate) struct PackageArguments {
+    /// What runs the code: `wasm`, or `native`, the machine's own Python in a jail, which has threads, processes and
+    /// native packages [default: wasm]
+    #[arg(long, value_name = "ENGINE", value_parser = engine_values())]
+    engine: Option<EngineKind>,
+
     /// Give sessions a package, with what it depends on: `jinja2>=3`, or the path of a wheel, an archive, a
     /// directory, a requirements.txt or a pyproject.toml; can be repeated
     #[arg(long, value_name = "SPEC")]
@@ -51,25 +57,20 @@ pub(crate) struct EnvironmentArguments {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["package", "lock"])]
     environment: Option<String>,
 
-    /// What runs the code; this version has `wasm` only
-    #[arg(long = "engine", value_name = "ENGINE", value_parser = engine)]
-    _engine: Option<Engine>,
-
     /// Leave `sys.path` alone: the packages are at /data/site-packages, and nobody looks there
     #[arg(long)]
     no_inject_setup: bool,
+
+    /// The engine where nobody says which.
+    #[arg(skip)]
+    preferred: Option<EngineKind>,
 }
 
-/// There is one yet.
-#[derive(Clone, Copy, Debug)]
-struct Engine;
-
-fn engine(name: &str) -> Result<Engine, String> {
-    match name {
-        "wasm" => Ok(Engine),
-        "native" => Err("the native engine is not in this version yet; `wasm` is".to_owned()),
-        _ => Err("there is `wasm`".to_owned()),
-    }
+pub(crate) fn engine_values() -> impl TypedValueParser<Value = EngineKind> {
+    PossibleValuesParser::new(["wasm", "native"]).map(|word| match word.as_str() {
+        "native" => EngineKind::Native,
+        _ => EngineKind::Wasm,
+    })
 }
 
 /// What the command line and `belljar.toml` say together.
@@ -77,6 +78,7 @@ pub(crate) struct Setting {
     arguments: PackageArguments,
     name: Option<String>,
     no_inject_setup: bool,
+    engine: EngineKind,
     pub(crate) config: Option<Config>,
     pub(crate) runtimes: Runtimes,
 }
@@ -84,11 +86,27 @@ pub(crate) struct Setting {
 impl PackageArguments {
     /// Reads the file that counts.
     pub(crate) fn setting(self, runtime: RuntimeArguments) -> anyhow::Result<Setting> {
+        self.setting_for(runtime, None)
+    }
+
+    fn setting_for(
+        self,
+        runtime: RuntimeArguments,
+        preferred: Option<EngineKind>,
+    ) -> anyhow::Result<Setting> {
         let config = match (&self.config, self.no_config) {
             (Some(path), _) => Some(Config::load(path).map_err(Error::from)?),
             (None, true) => None,
             (None, false) => Config::find("").map_err(Error::from)?,
         };
+        // The command line beats the file, also where the file couldn't say so.
+        let said = match (self.engine, &config) {
+            (Some(engine), _) => Some(engine),
+            (None, Some(config)) => config.engine().map_err(Error::from)?,
+            (None, None) => None,
+        };
+        let engine = said.or(preferred).unwrap_or_default();
+        let config = config.map(|config| config.with_engine(engine));
         let mut runtimes = Runtimes { upgrade: self.upgrade, ..runtime.runtimes()? };
         // The variable is nearer to the command than the file. The library reads it.
         if runtimes.cache_dir.is_none() && env::var_os("BELLJAR_CACHE_DIR").is_none_or(|path| path.is_empty())
@@ -96,14 +114,24 @@ impl PackageArguments {
             let named = config.as_ref().and_then(Config::cache_dir);
             runtimes.cache_dir = named.map(path::absolute).transpose().context("cache_dir")?;
         }
-        Ok(Setting { arguments: self, name: None, no_inject_setup: false, config, runtimes })
+        if runtimes.python.is_none()
+            && let Some(config) = &config
+        {
+            runtimes.python = config.python().map_err(Error::from)?;
+        }
+        Ok(Setting { arguments: self, name: None, no_inject_setup: false, engine, config, runtimes })
     }
 }
 
 impl EnvironmentArguments {
     pub(crate) fn setting(self, runtime: RuntimeArguments) -> anyhow::Result<Setting> {
-        let setting = self.packages.setting(runtime)?;
+        let setting = self.packages.setting_for(runtime, self.preferred)?;
         Ok(Setting { name: self.environment, no_inject_setup: self.no_inject_setup, ..setting })
+    }
+
+    /// Says which engine it is where nobody does.
+    pub(crate) fn prefer(&mut self, engine: EngineKind) {
+        self.preferred = Some(engine);
     }
 
     /// Whether it names one that is kept in the state directory.
@@ -113,9 +141,9 @@ impl EnvironmentArguments {
 }
 
 impl Setting {
-    /// Default, then file, then command line.
-    pub(crate) fn policy(&self, limits: &LimitArguments) -> Policy {
-        let mut policy = Policy::default();
+    /// Default of the engine, then file, then command line.
+    pub(crate) fn policy(&self, limits: &LimitArguments, engine: EngineKind) -> Policy {
+        let mut policy = Policy::for_engine(engine);
         if let Some(config) = &self.config {
             config.change(&mut policy);
         }
@@ -124,7 +152,12 @@ impl Setting {
         policy
     }
 
-    /// Whether the command line says anything of the environment.
+    /// The engine that the command line names.
+    pub(crate) fn typed_engine(&self) -> Option<EngineKind> {
+        self.arguments.engine
+    }
+
+    /// Whether the command line says anything of the environment but its engine.
     pub(crate) fn asks(&self) -> bool {
         self.name.is_some() || self.names_packages() || !self.arguments.preload.is_empty()
     }
@@ -145,19 +178,32 @@ impl Setting {
         let config = self.config.as_ref().filter(|_| !self.names_packages());
         let name = self.name.as_deref().or_else(|| config?.environment_name());
         let mut environment = match (name, config, &self.arguments.lock) {
-            (Some(name), _, _) => keeping()?.environments()?.get(name)?.environment()?,
-            (None, Some(config), _) => config.environment()?.unwrap_or_default(),
-            (None, None, Some(lock)) => self.typed()?.locked_by(lock)?,
+            (Some(name), _, _) => self.named(name, &keeping()?)?,
+            (None, Some(config), _) => config.environment(&self.runtimes)?.unwrap_or_else(|| self.plain()),
+            (None, None, Some(lock)) => self.typed()?.locked_by(lock, &self.runtimes)?,
             (None, None, None) => self.typed()?,
         };
         environment.preload.extend(self.arguments.preload.iter().cloned());
         Ok(environment)
     }
 
+    /// One that has a name is for one engine.
+    fn named(&self, name: &str, keeping: &Keeping) -> anyhow::Result<Environment> {
+        let environment = keeping.environments()?.get(name)?.environment()?;
+        match self.typed_engine() {
+            Some(wanted) if wanted != environment.engine => {
+                Err(Error::OtherEngine { name: name.to_owned(), found: environment.engine, wanted }.into())
+            }
+            _ => Ok(environment),
+        }
+    }
+
     /// The environment, whatever is locked.
     pub(crate) fn unlocked_environment(&self) -> Result<Environment, Error> {
         match &self.config {
-            Some(config) if !self.names_packages() => Ok(config.unlocked_environment().unwrap_or_default()),
+            Some(config) if !self.names_packages() => {
+                Ok(config.unlocked_environment().unwrap_or_else(|| self.plain()))
+            }
             _ => self.typed(),
         }
     }
@@ -184,11 +230,16 @@ impl Setting {
 
     /// The packages of the command line.
     fn typed(&self) -> Result<Environment, Error> {
-        let mut environment = Environment::default();
+        let mut environment = self.plain();
         for package in &self.arguments.package {
             environment.add(package)?;
         }
         Ok(environment)
+    }
+
+    /// The interpreter and nothing else.
+    fn plain(&self) -> Environment {
+        Environment { engine: self.engine, ..Environment::default() }
     }
 
     /// The command line's packages replace the file's.

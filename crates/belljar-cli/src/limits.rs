@@ -16,7 +16,7 @@ pub(crate) struct LimitArguments {
     #[arg(long, value_name = "SECONDS", value_parser = timeout)]
     timeout: Option<Timeout>,
 
-    /// Memory of the interpreter, 48MiB to 4GiB [default: 256MiB]
+    /// Memory of the interpreter, 48MiB to 4GiB, native to 1TiB [default: 256MiB, native 4GiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory: Option<u64>,
 
@@ -24,11 +24,11 @@ pub(crate) struct LimitArguments {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     output: Option<u64>,
 
-    /// Files in the sandbox's own tree [default: 64MiB]
+    /// Files in the sandbox's own tree [default: 64MiB, native 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     files: Option<u64>,
 
-    /// End after so many steps, the same on every machine; a third slower
+    /// End after so many steps, the same on every machine; a third slower, and not with the native engine
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
 
@@ -53,6 +53,35 @@ pub(crate) struct LimitArguments {
     /// How many cells that ended well can be taken back later [default: 8]
     #[arg(long, value_name = "N")]
     undo: Option<usize>,
+
+    /// Processors that a native session may keep busy [default: 1]
+    #[arg(long, value_name = "N", value_parser = processors)]
+    cpus: Option<f64>,
+
+    /// Processes and threads that a native session may have at once [default: 256]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    processes: Option<u64>,
+
+    /// Processor time of a native cell, all its threads together; `none` is no limit [default: none]
+    #[arg(long, value_name = "SECONDS", value_parser = timeout)]
+    cpu_time: Option<Timeout>,
+
+    /// Start nothing where this layer of the native engine's isolation is missing (see `belljar doctor`); can be
+    /// repeated
+    #[arg(long, value_name = "LAYER")]
+    require: Vec<String>,
+
+    /// Let code install packages into its native session
+    #[arg(long)]
+    allow_install: bool,
+
+    /// While a native session idles, data frames that are larger go to disk [default: 50MiB]
+    #[arg(long, value_name = "SIZE", env = "DF_BYTES", hide_env_values = true, value_parser = size)]
+    spill_frames: Option<u64>,
+
+    /// While a native session idles, arrays that are larger go to disk [default: 50MiB]
+    #[arg(long, value_name = "SIZE", env = "NP_BYTES", hide_env_values = true, value_parser = size)]
+    spill_arrays: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,13 +91,14 @@ enum Timeout {
 }
 
 impl LimitArguments {
+    /// The environment variables of the command line.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (String, String)> {
+        self.env.iter().cloned()
+    }
+
     /// Changes what was given on the command line, and nothing else.
     pub(crate) fn apply(&self, policy: &mut Policy) {
-        match self.timeout {
-            None => {}
-            Some(Timeout::Never) => policy.timeout = None,
-            Some(Timeout::After(limit)) => policy.timeout = Some(limit),
-        }
+        policy.timeout = self.timeout.map_or(policy.timeout, Timeout::limit);
         policy.memory = self.memory.unwrap_or(policy.memory);
         policy.output = self.output.unwrap_or(policy.output);
         policy.file_bytes = self.files.unwrap_or(policy.file_bytes);
@@ -79,12 +109,28 @@ impl LimitArguments {
         if let Some(seed) = self.seed {
             policy.repeat(seed);
         }
+        policy.cpus = self.cpus.unwrap_or(policy.cpus);
+        policy.processes = self.processes.unwrap_or(policy.processes);
+        policy.cpu_time = self.cpu_time.map_or(policy.cpu_time, Timeout::limit);
+        policy.require.extend(self.require.iter().cloned());
+        policy.install |= self.allow_install;
+        policy.spill.frame_bytes = self.spill_frames.unwrap_or(policy.spill.frame_bytes);
+        policy.spill.array_bytes = self.spill_arrays.unwrap_or(policy.spill.array_bytes);
         // Of a session's own mounts those stay whose place isn't taken.
         policy.mounts.retain(|own| self.mount.iter().all(|mount| mount.guest != own.guest));
         for mount in &self.mount {
             // A session may be woken from another directory.
             let host = path::absolute(&mount.host).unwrap_or_else(|_| mount.host.clone());
             policy.mounts.push(Mount { host, ..mount.clone() });
+        }
+    }
+}
+
+impl Timeout {
+    fn limit(self) -> Option<Duration> {
+        match self {
+            Self::Never => None,
+            Self::After(limit) => Some(limit),
         }
     }
 }
@@ -108,6 +154,13 @@ fn timeout(text: &str) -> Result<Timeout, String> {
         return Err("it must be more than 0; `none` is no limit".to_owned());
     }
     Ok(Timeout::After(limit))
+}
+
+fn processors(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(count) if count > 0.0 && count <= 65_536.0 => Ok(count),
+        _ => Err("not a number above 0, such as 0.5 or 2".to_owned()),
+    }
 }
 
 pub(crate) fn size(text: &str) -> Result<u64, String> {
@@ -170,6 +223,14 @@ mod tests {
         assert_eq!(timeout("none"), Ok(Timeout::Never));
         for wrong in ["", "0", "-1", "nan", "inf", "1e300", "s", "1m"] {
             assert!(timeout(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn counts_of_processors() {
+        assert_eq!((processors("0.5"), processors("2")), (Ok(0.5), Ok(2.0)));
+        for wrong in ["", "0", "-1", "nan", "inf", "two", "1e9"] {
+            assert!(processors(wrong).is_err(), "{wrong}");
         }
     }
 

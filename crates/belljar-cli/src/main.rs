@@ -5,6 +5,7 @@
 //! | `arguments`, `limits`, `environments`, `runtimes`, `sessions` | the command line as typed, and as the library wants it |
 //! | `run`, `program` | `belljar run`, and the code it runs |
 //! | `repl` | `belljar repl` |
+//! | `exec` | `belljar exec` |
 //! | `session` | `belljar session` |
 //! | `environment` | `belljar env` |
 //! | `doctor` | `belljar doctor` |
@@ -23,6 +24,7 @@ mod console;
 mod doctor;
 mod environment;
 mod environments;
+mod exec;
 mod failure;
 mod interrupts;
 mod limits;
@@ -49,19 +51,21 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run::run(arguments),
         Command::Repl(arguments) => repl::run(arguments),
+        Command::Exec(arguments) => exec::run(*arguments),
         Command::Session(arguments) => session::run(arguments),
         Command::Env(arguments) => environment::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Runtime(arguments) => runtime::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
-        Command::Schema => print_schema(),
+        Command::Schema { exec } => print_schema(exec),
         Command::Completions { shell } => print_completions(shell),
     };
     done.unwrap_or_else(|error| failure::report(&error))
 }
 
-fn print_schema() -> anyhow::Result<ExitCode> {
-    console::print_line(&serde_json::to_string_pretty(&belljar::outcome_schema())?);
+fn print_schema(exec: bool) -> anyhow::Result<ExitCode> {
+    let schema = if exec { belljar::command_outcome_schema() } else { belljar::outcome_schema() };
+    console::print_line(&serde_json::to_string_pretty(&schema)?);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,6 @@
 //! Shows what a cell writes and displays, while it runs.
 
-use belljar::{Cut, Event, MimeBundle, Outcome};
+use belljar::{Cut, Event, MimeBundle};
 
 use crate::console;
 use crate::size::Size;
@@ -15,8 +15,8 @@ pub(crate) fn hear(event: Event) {
 }
 
 /// Says at the end how much was too much to be printed.
-pub(crate) fn finish(outcome: &Outcome) {
-    for (name, cut) in [("standard output", &outcome.stdout_cut), ("standard error", &outcome.stderr_cut)] {
+pub(crate) fn finish(stdout: Option<&Cut>, stderr: Option<&Cut>) {
+    for (name, cut) in [("standard output", stdout), ("standard error", stderr)] {
         if let Some(Cut { total_bytes, cut_bytes, .. }) = cut {
             let (total, missing) = (Size(*total_bytes), Size(*cut_bytes));
             console::note(format_args!("{missing} of {total} of {name} were cut; --output raises the limit"));

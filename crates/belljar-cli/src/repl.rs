@@ -6,7 +6,7 @@ mod input;
 
 use std::process::{self, ExitCode};
 
-use belljar::{Outcome, Policy, Sandbox, Session, Status};
+use belljar::{EngineKind, Outcome, Policy, Sandbox, Session, Status};
 
 use self::commands::Command;
 use self::input::{Input, Typed};
@@ -66,6 +66,7 @@ pub(crate) fn run(arguments: ReplArguments) -> anyhow::Result<ExitCode> {
                 }
             }
             Typed::Command(line) => repl.obey(&line),
+            Typed::Shell(line) => repl.run_command(&interrupts, &line),
             Typed::End => repl.leave(0),
         }
     }
@@ -74,7 +75,11 @@ pub(crate) fn run(arguments: ReplArguments) -> anyhow::Result<ExitCode> {
 impl Repl {
     fn greet(&self) {
         let (version, limits) = (env!("CARGO_PKG_VERSION"), limits::describe(&self.policy));
-        console::print_line(&format!("Belljar {version}: Python 3.14 under glass ({limits}). %help helps."));
+        let python = match self.sandbox.engine() {
+            EngineKind::Wasm => "Python 3.14 under glass",
+            EngineKind::Native => "this machine's Python under glass",
+        };
+        console::print_line(&format!("Belljar {version}: {python} ({limits}). %help helps."));
         if self.kept {
             console::print_line(&format!(
                 "The session {} is kept; %history shows its past.",
@@ -88,7 +93,7 @@ impl Repl {
         let running = interrupts.reach(self.session.interrupter());
         let outcome = self.session.run_observed_blocking(code, printer::hear)?;
         drop(running);
-        printer::finish(&outcome);
+        printer::finish(outcome.stdout_cut.as_ref(), outcome.stderr_cut.as_ref());
         if let Some(value) = &outcome.value {
             console::print_line(&value.text);
         }
@@ -101,6 +106,22 @@ impl Repl {
             None => {}
         }
         Ok(outcome)
+    }
+
+    /// Runs a shell command beside the interpreter.
+    fn run_command(&mut self, interrupts: &Interrupts, line: &str) {
+        let running = interrupts.reach(self.session.interrupter());
+        let ran = self.session.command_observed_blocking(line, printer::hear);
+        drop(running);
+        match ran {
+            Ok(outcome) => {
+                printer::finish(outcome.stdout_cut.as_ref(), outcome.stderr_cut.as_ref());
+                verdict::tell_command(&outcome);
+                self.commit();
+            }
+            // The next line may be better.
+            Err(error) => drop(failure::tell(&error.into())),
+        }
     }
 
     fn obey(&mut self, line: &str) {

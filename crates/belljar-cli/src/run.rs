@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     if json {
         console::print_line(&serde_json::to_string(&outcome)?);
     } else {
-        printer::finish(&outcome);
+        printer::finish(outcome.stdout_cut.as_ref(), outcome.stderr_cut.as_ref());
         verdict::tell(&outcome);
     }
     if named.is_some() {
@@ -57,7 +57,7 @@ pub(crate) fn keep(session: &Session) {
 }
 
 /// Ends the process without dropping the session, which would try to keep it again: what is said must stay true.
-fn not_kept(session: &Session, error: Error) -> ! {
+pub(crate) fn not_kept(session: &Session, error: Error) -> ! {
     let what = format!("what was run is not kept, the session {} is as it was before", session.id());
     process::exit(failure::tell(&anyhow::Error::from(error).context(what)).into())
 }

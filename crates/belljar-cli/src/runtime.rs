@@ -18,9 +18,7 @@ const FETCHED: &str = "wheels";
 
 pub(crate) fn run(arguments: RuntimeCommands) -> anyhow::Result<ExitCode> {
     match arguments.command {
-        RuntimeCommand::Build { python, json, runtime } => {
-            build(Runtimes { python, ..runtime.runtimes()? }, json)
-        }
+        RuntimeCommand::Build { json, runtime } => build(runtime.runtimes()?, json),
         RuntimeCommand::Path { json, runtime } => path(&runtime.runtimes()?, json),
         RuntimeCommand::Clean { all, json, runtime } => clean(&runtime.runtimes()?, all, json),
     }

@@ -15,6 +15,11 @@ pub(crate) struct RuntimeArguments {
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
 
+    /// The Python (CPython 3.10 or newer) that the native engine runs, and that the other one is made with: a path, or a
+    /// name such as python3.12 [default: the first on the path]
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+
     /// Fetch nothing
     #[arg(long, env = "BELLJAR_OFFLINE", hide_env_values = true, value_parser = FalseyValueParser::new())]
     offline: bool,
@@ -23,6 +28,6 @@ pub(crate) struct RuntimeArguments {
 impl RuntimeArguments {
     pub(crate) fn runtimes(self) -> anyhow::Result<Runtimes> {
         let cache_dir = self.cache_dir.map(path::absolute).transpose().context("--cache-dir")?;
-        Ok(Runtimes { cache_dir, offline: self.offline, ..Runtimes::default() })
+        Ok(Runtimes { cache_dir, python: self.python, offline: self.offline, ..Runtimes::default() })
     }
 }

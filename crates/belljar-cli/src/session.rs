@@ -14,7 +14,7 @@ use belljar::{Error, Sandbox, Session};
 
 pub(crate) use self::arguments::SessionCommands;
 use self::arguments::{Common, SessionCommand, Waking};
-pub(crate) use self::history::tell_cell;
+pub(crate) use self::history::{printable, tell_cell, tell_command};
 pub(crate) use self::listing::{checkpoint_table, checkpoint_words, which};
 pub(crate) use self::state::undone_words;
 use crate::answer::Answer;
@@ -54,10 +54,11 @@ impl Common {
 }
 
 impl Waking {
-    /// A sandbox that keeps its sessions where the command line says.
-    fn sandbox(self) -> anyhow::Result<(Answer, Keeping, Sandbox)> {
+    /// A sandbox that keeps its sessions where the command line says, and can wake this one.
+    fn sandbox(self, session: &str) -> anyhow::Result<(Answer, Keeping, Sandbox)> {
         let (answer, keeping) = self.common.split()?;
         let builder = Sandbox::builder()
+            .environment(keeping.environment_of(session)?)
             .runtimes(self.runtime.runtimes()?)
             .progress(progress::for_audience(answer.audience()));
         let sandbox = keeping.tell(builder).build_blocking()?;

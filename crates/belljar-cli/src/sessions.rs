@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use belljar::{
-    Environment, Environments, Error, Policy, Registry, Sandbox, SandboxBuilder, Session, StoreError, Tenant,
-    default_state_dir,
+    EngineKind, Environment, Environments, Error, Policy, Registry, Sandbox, SandboxBuilder, Session,
+    StoreError, Tenant, default_state_dir,
 };
 use clap::Args;
 
@@ -38,6 +38,10 @@ pub(crate) struct SessionArguments {
     /// Go on with the session of this name, or make it; variables and files are kept for the next process
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
+
+    /// Put a session that is kept to sleep when it has been idle for so long; 0 is never [default: 900]
+    #[arg(long, value_name = "SECONDS", env = "IDLE_HIBERNATE_SEC", hide_env_values = true, value_parser = seconds)]
+    idle_hibernate: Option<Duration>,
 
     #[command(flatten)]
     state: StateArguments,
@@ -95,7 +99,6 @@ impl SessionArguments {
             .into());
         }
         let setting = environment.setting(runtime)?;
-        let policy = setting.policy(limits);
         let named = match self.session {
             Some(name) => {
                 let keeping = self.state.keeping()?;
@@ -106,12 +109,17 @@ impl SessionArguments {
         };
         let environment = match &named {
             // It has its own, whatever the file says now.
-            Some(named) if named.exists && !named.asks => Environment::default(),
+            Some(named) if named.exists && !named.asks => named.environment(setting.typed_engine())?,
             _ => setting.environment(|| self.state.keeping())?,
         };
+        let policy = setting.policy(limits, environment.engine);
         let builder = setting.builder(policy.clone(), environment, audience);
         let builder = match &named {
             Some(named) => named.keeping.tell(builder),
+            None => builder,
+        };
+        let builder = match self.idle_hibernate {
+            Some(idle) => builder.idle_hibernate(idle),
             None => builder,
         };
         Ok(Plan { builder, policy, named })
@@ -122,6 +130,11 @@ impl Keeping {
     /// The sessions, to look at and to clear up: no interpreter is loaded for that.
     pub(crate) fn registry(&self) -> Result<Registry, Error> {
         Ok(Registry::open(&self.directory)?.wait(self.wait))
+    }
+
+    /// What a sandbox is made of that is to wake a session.
+    pub(crate) fn environment_of(&self, name: &str) -> Result<Environment, Error> {
+        Ok(self.registry()?.native_environment(name)?.unwrap_or_default())
     }
 
     /// The environments that have names.
@@ -136,6 +149,22 @@ impl Keeping {
 }
 
 impl Named {
+    /// The environment of a session that is there, if it is a native one; the wasm engine finds others by itself.
+    fn environment(&self, typed: Option<EngineKind>) -> anyhow::Result<Environment> {
+        let environment = self.keeping.environment_of(&self.name)?;
+        match typed {
+            Some(typed) if typed != environment.engine => Err(Usage {
+                message: format!(
+                    "the session {} was made with the {} engine, and keeps it",
+                    self.name, environment.engine
+                ),
+                hint: "leave out --engine, or make a new session",
+            }
+            .into()),
+            _ => Ok(environment),
+        }
+    }
+
     /// The session, awake, and its policy: if it is new the sandbox's, else the one that it was made with, and what
     /// the command line says.
     pub(crate) fn open(

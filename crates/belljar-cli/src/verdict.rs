@@ -1,11 +1,13 @@
 //! What is said at the end of a cell that didn't end well.
 
-use belljar::{Exception, Outcome, State, Status};
+use belljar::{CommandOutcome, Exception, Outcome, State, Status};
 
 use crate::console;
+use crate::session::printable;
 
-/// Prints the traceback, and why the cell was stopped if it was.
+/// Prints what else there is to know, the traceback, and why the cell was stopped if it was.
 pub(crate) fn tell(outcome: &Outcome) {
+    tell_notes(&outcome.notes);
     if let Some(exception) = &outcome.exception {
         console::print_error(format!("{}\n", exception.traceback.trim_end_matches('\n')).as_bytes());
         if let Some(module) = missing_module(exception) {
@@ -33,6 +35,28 @@ pub(crate) fn tell(outcome: &Outcome) {
         State::Lost => "lost",
     };
     console::note(format_args!("{what}: {why} (state {state}{advice})"));
+}
+
+/// Says why a shell command was stopped, if it was.
+pub(crate) fn tell_command(outcome: &CommandOutcome) {
+    tell_notes(&outcome.notes);
+    let (what, why) = match outcome.status {
+        Status::Ok | Status::Error | Status::Exited if outcome.reason.is_none() => return,
+        Status::Interrupted if outcome.reason.is_none() => return,
+        Status::Ok | Status::Error | Status::Exited => ("command", ""),
+        Status::Timeout => ("timeout", "its time was over"),
+        Status::OutOfMemory => ("out of memory", "the session may have no more"),
+        Status::Interrupted => ("interrupted", ""),
+        Status::Killed => ("killed", "it was ended from outside"),
+    };
+    console::note(format_args!("{what}: {}", outcome.reason.as_deref().unwrap_or(why)));
+}
+
+/// They may repeat what the guest said, and go to a terminal.
+fn tell_notes(notes: &[String]) {
+    for note in notes {
+        console::print_error(format!("note: {}\n", printable(note)).as_bytes());
+    }
 }
 
 /// The package that an import looked for in vain; nothing if there is a better reason than that it isn't there.

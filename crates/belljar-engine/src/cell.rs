@@ -74,6 +74,9 @@ pub struct CellReport {
     pub usage: Usage,
     /// What became of the variables and files.
     pub state: State,
+    /// What else the user should know, in words: variables that could not be kept, say.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// A Python exception.

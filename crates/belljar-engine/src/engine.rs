@@ -3,7 +3,10 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::{Cell, CellReport, EngineError, Event, GuestSpec, SavedGuest, Tag, ToolCall, ToolReply};
+use crate::{
+    Cell, CellReport, Command, CommandReport, EngineError, Event, GuestSpec, Layer, ProcessInfo,
+    ProcessOutput, SavedGuest, Tag, ToolCall, ToolReply,
+};
 
 /// Runs guests.
 pub trait Engine: Send + Sync {
@@ -35,6 +38,11 @@ pub trait Engine: Send + Sync {
     /// none for another spec. Engines that can't do so ignore it.
     fn warm(&self, spec: &Arc<GuestSpec>, count: usize) {
         let _ = (spec, count);
+    }
+
+    /// What stands between its guests and the host, and what of it is missing here.
+    fn layers(&self) -> Vec<Layer> {
+        Vec::new()
     }
 }
 
@@ -110,6 +118,47 @@ pub trait Guest: Send {
 
     /// Bytes of memory that are this guest's own.
     fn private_memory(&self) -> u64;
+
+    /// Runs a shell command beside the interpreter, to its end. Blocks.
+    fn command(&mut self, command: Command, host: Arc<dyn CellHost>) -> Result<CommandReport, EngineError> {
+        let _ = (command, host);
+        Err(no_processes())
+    }
+
+    /// Starts a shell command in the background, and returns its number.
+    fn start(&mut self, command: Command) -> Result<u32, EngineError> {
+        let _ = command;
+        Err(no_processes())
+    }
+
+    /// The background commands, also those that have ended.
+    fn processes(&mut self) -> Result<Vec<ProcessInfo>, EngineError> {
+        Ok(Vec::new())
+    }
+
+    /// What a background command wrote since this was last asked.
+    fn process_output(&mut self, id: u32) -> Result<ProcessOutput, EngineError> {
+        let _ = id;
+        Err(no_processes())
+    }
+
+    /// Ends a background command, with all that it started.
+    fn kill(&mut self, id: u32) -> Result<(), EngineError> {
+        let _ = id;
+        Err(no_processes())
+    }
+
+    /// How it came to be and what it lacks, in words.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Time has passed: what is large and wasn't touched can go to disk.
+    fn idle(&mut self) {}
+}
+
+fn no_processes() -> EngineError {
+    EngineError::Unsupported { engine: "wasm", what: "run commands; the native engine can".to_owned() }
 }
 
 /// Stops a running cell from any thread.

@@ -29,6 +29,12 @@ pub struct Limits {
     pub display_bytes: u64,
     /// A deterministic bound on the work of one cell, in engine steps, where the engine has them.
     pub steps: Option<u64>,
+    /// Processors that the guest may keep busy, where the engine has threads.
+    pub cpus: f64,
+    /// Processes and threads at once, where the engine has them.
+    pub processes: u64,
+    /// Processor time of one cell, all its threads together.
+    pub cpu_time: Option<Duration>,
 }
 
 impl Default for Limits {
@@ -45,6 +51,9 @@ impl Default for Limits {
             tool_bytes: 4 << 20,
             display_bytes: 32 << 20,
             steps: None,
+            cpus: 1.0,
+            processes: 256,
+            cpu_time: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a guest is booted from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,29 @@ pub struct GuestSpec {
     pub undo: usize,
     /// Whether the environment's packages are on `sys.path`.
     pub inject_setup: bool,
+    /// Names of layers of the engine's isolation ([`Layer`](crate::Layer)) that must be there; without one of them
+    /// nothing is booted.
+    pub require: BTreeSet<String>,
+    /// What is moved from memory to disk while the guest idles, where the engine does so.
+    pub spill: Spill,
+    /// Whether code may install packages into its session, where the engine can.
+    pub install: bool,
+}
+
+/// Which variables are worth a file: what is larger is written to disk when the guest idles, and read again when it
+/// is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spill {
+    /// Bytes of a data frame.
+    pub frame_bytes: u64,
+    /// Bytes of an array.
+    pub array_bytes: u64,
+}
+
+impl Default for Spill {
+    fn default() -> Self {
+        Self { frame_bytes: 50 << 20, array_bytes: 50 << 20 }
+    }
 }
 
 /// When a cell is taken back, so that variables and files are as they were before it.
@@ -62,6 +85,9 @@ impl Default for GuestSpec {
             rollback: Rollback::OnKill,
             undo: 8,
             inject_setup: true,
+            require: BTreeSet::new(),
+            spill: Spill::default(),
+            install: false,
         }
     }
 }

@@ -12,7 +12,9 @@ use tar::EntryType;
 use zip::{ZipArchive, result::ZipError};
 
 use self::record::Record;
-use crate::{error::PackageError, file_name, limits::Limits, tree::Tree};
+use crate::{
+    error::PackageError, fetch::BESIDE, file_name, limits::Limits, scripts, target::Target, tree::Tree,
+};
 
 mod record;
 
@@ -35,7 +37,12 @@ pub(crate) fn sha256(file: &Path) -> io::Result<String> {
 }
 
 /// Unpacks a wheel as an installer would: what isn't for site-packages stays out.
-pub(crate) fn unpack_wheel(file: &Path, into: &Path, limits: &Limits) -> Result<(), PackageError> {
+pub(crate) fn unpack_wheel(
+    file: &Path,
+    into: &Path,
+    limits: &Limits,
+    target: &Target,
+) -> Result<(), PackageError> {
     let mut archive = open_zip(file, limits)?;
     let refuse = |reason: String| PackageError::refused(file, reason);
     let mut tree = Tree::new(into, file, *limits);
@@ -49,7 +56,7 @@ pub(crate) fn unpack_wheel(file: &Path, into: &Path, limits: &Limits) -> Result<
         if member.is_symlink() {
             return Err(refuse(format!("`{name}` is a link")));
         }
-        let Some(place) = place(&name).filter(|_| !member.is_dir()) else { continue };
+        let Some(place) = place(&name, target).filter(|_| !member.is_dir()) else { continue };
         if is_record(&name) {
             let mut text = String::new();
             let read = member.by_ref().take(LONGEST_RECORD).read_to_string(&mut text);
@@ -57,7 +64,11 @@ pub(crate) fn unpack_wheel(file: &Path, into: &Path, limits: &Limits) -> Result<
             tree.write(&place, &mut text.as_bytes())?;
             record = Some(text);
         } else {
+            let executable = target.is_native() && member.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
             hashes.insert(name, tree.write(&place, &mut member)?);
+            if executable {
+                tree.make_executable(&place)?;
+            }
         }
     }
     let record = record.ok_or_else(|| refuse("it has no RECORD, so it isn't a wheel".into()))?;
@@ -134,11 +145,23 @@ fn open_tar(file: &Path, limits: &Limits) -> Result<tar::Archive<Box<dyn Read>>,
     Ok(tar::Archive::new(Box::new(bytes.take(limits.bytes + (limits.entries << 11)))))
 }
 
-/// Where a file of a wheel goes in site-packages; `None` if it is left out.
-pub(crate) fn place(name: &str) -> Option<String> {
+/// Where a file of a wheel goes in site-packages; `None` if it is left out. Programs are of use only where processes
+/// can be started, and so is what installers put beside the packages: libraries may be there.
+pub(crate) fn place(name: &str, target: &Target) -> Option<String> {
     let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let program: Vec<&str>;
     let parts = match parts.as_slice() {
         [first, "purelib" | "platlib", rest @ ..] if first.ends_with(".data") => rest,
+        [first, "scripts", rest @ ..] if first.ends_with(".data") && target.is_native() => {
+            program = [scripts::BIN].iter().chain(rest).copied().collect();
+            program.as_slice()
+        }
+        [first, "data", rest @ ..] if first.ends_with(".data") && target.is_native() => {
+            if rest.len() < 2 || BESIDE.contains(&rest[0]) {
+                return None;
+            }
+            rest
+        }
         [first, ..] if first.ends_with(".data") => return None,
         parts => parts,
     };

@@ -86,7 +86,7 @@ pub enum PackageError {
         /// Name, version and the kinds of wheels that there are, of each.
         packages: Vec<String>,
     },
-    /// A package has no wheel for the guest's version of Python.
+    /// A package has no wheel for this version of Python.
     #[error(
         "there is no wheel of {package} for Python {python}: its wheels are for other versions of Python{}",
         after(reason)
@@ -94,10 +94,62 @@ pub enum PackageError {
     OtherPython {
         /// Its name.
         package: String,
-        /// The guest's version.
-        python: &'static str,
+        /// The version that is asked for.
+        python: String,
         /// What uv said, if it was asked.
         reason: String,
+    },
+    /// A package has no wheel that this machine can load.
+    #[error(
+        "{package} has no wheel that runs here, with Python {python} and {library} on {machine} ({what})"
+    )]
+    NoWheel {
+        /// Name and version.
+        package: String,
+        /// The version of Python.
+        python: String,
+        /// The C library, with its version.
+        library: String,
+        /// The processor.
+        machine: String,
+        /// The kinds of wheels that there are.
+        what: String,
+    },
+    /// A lock was made for something else than what it is to be installed for.
+    #[error("the lock is for {locked}, and is used for {used}")]
+    OtherTarget {
+        /// What it was made for.
+        locked: String,
+        /// What it is used for.
+        used: String,
+        /// Whether only the version of Python differs.
+        same_engine: bool,
+    },
+    /// Something that only the `wasm` engine can use is asked for with the `native` one.
+    #[error("{what} is for the wasm engine, and can't be had with the native one")]
+    WasmOnly {
+        /// What was asked for.
+        what: String,
+    },
+    /// Something that only the `native` engine can run is asked for with the `wasm` one.
+    #[error("{what} has native code, and needs the native engine")]
+    NativeOnly {
+        /// What was asked for.
+        what: String,
+    },
+    /// A Python of this machine can't be used for the `native` engine.
+    #[error("{} can't be used for the native engine: {reason}", path.display())]
+    Interpreter {
+        /// The program.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// There is no Python on this machine that the `native` engine can use.
+    #[error("there is no CPython 3.10 or newer on this machine{}", passed_over(passed))]
+    NoInterpreter {
+        /// Those that were found, and why they aren't used.
+        passed: Vec<String>,
     },
     /// A package is only there as source.
     #[error("there are no wheels of {package}, only source, and building that would run its code:\n{reason}")]
@@ -198,12 +250,27 @@ impl PackageError {
             Self::Form { .. } => "lock a wheel of it; `uv pip wheel` makes one of source".into(),
             Self::Native { .. } | Self::Natives { .. } => {
                 "ask for a version that is pure Python; or give a wheel that was built for WASI \
-                (`cp314-cp314-wasi_0_0_wasm32`); or run with `--engine native` (not in this version yet)"
+                (`cp314-cp314-wasi_0_0_wasm32`); or run with `--engine native`"
                     .into()
             }
             Self::OtherPython { python, .. } => format!(
                 "ask for a version that has a wheel for Python {python} or for all; newer ones often have"
             ),
+            Self::NoWheel { .. } => "ask for another version; or name another Python with --python".into(),
+            Self::OtherTarget { same_engine: true, .. } => {
+                "name the Python that it was made for with --python, or lock again".into()
+            }
+            Self::OtherTarget { .. } => {
+                "use it with the engine that it was made for (`--engine`), or lock again".into()
+            }
+            Self::WasmOnly { .. } => "leave it out, or run with `--engine wasm`".into(),
+            Self::NativeOnly { .. } => "run with `--engine native`".into(),
+            Self::Interpreter { .. } => {
+                "name a CPython 3.10 or newer with --python, such as /usr/bin/python3".into()
+            }
+            Self::NoInterpreter { .. } => {
+                "install one (a package of the system, or `uv python install 3.13`), or name it with --python".into()
+            }
             Self::OnlySource { package, .. } => {
                 let name = package.split(['=', '<', '>', '!', '~']).next().unwrap_or(package);
                 format!(
@@ -242,6 +309,13 @@ impl PackageError {
     /// A failure to write below the cache.
     pub(crate) fn write(path: &Path, error: std::io::Error) -> Self {
         Self::Cache(CacheError::io(path, error))
+    }
+}
+
+fn passed_over(passed: &[String]) -> String {
+    match passed.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", passed.join("; ")),
     }
 }
 

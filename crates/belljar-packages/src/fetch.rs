@@ -16,7 +16,8 @@ use crate::{
     file_name::WheelName,
     limits::Limits,
     lock::LockedPackage,
-    target::{self, Fit},
+    scripts,
+    target::{self, Fit, Target},
     tree::{Tree, walk},
     uv::{Uv, reason},
 };
@@ -28,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const FOREIGN: &str = "x86_64-manylinux_2_40";
 
 /// What installers put beside the packages; left out unless there are modules in it.
-const BESIDE: [&str; 4] = ["share", "etc", "include", "man"];
+pub(crate) const BESIDE: [&str; 4] = ["share", "etc", "include", "man"];
 
 /// A wheel and its address.
 pub(crate) struct Wheel<'l> {
@@ -36,6 +37,7 @@ pub(crate) struct Wheel<'l> {
     pub(crate) url: &'l str,
     pub(crate) file: &'l str,
     pub(crate) fit: Fit,
+    pub(crate) target: &'l Target,
 }
 
 /// Fills `into` with the wheel's files. `scratch` is on the same file system.
@@ -49,7 +51,7 @@ pub(crate) fn fetch(
     fs::create_dir_all(scratch).map_err(|error| PackageError::write(scratch, error))?;
     match wheel.fit {
         Fit::Wasi => with_pip(wheel, uv, into, scratch, limits),
-        Fit::Pure | Fit::Foreign { .. } => with_uv(wheel, uv, into, scratch, limits),
+        Fit::Pure | Fit::Foreign { .. } | Fit::Native(_) => with_uv(wheel, uv, into, scratch, limits),
     }
 }
 
@@ -65,20 +67,23 @@ fn with_uv(
     let unpacked = scratch.join("unpacked");
     let line = format!("{} @ {} --hash=sha256:{}\n", wheel.package.name, wheel.url, wheel.package.sha256);
     fs::write(&list, line).map_err(|error| PackageError::write(&list, error))?;
-    let python = match wheel.fit {
-        Fit::Foreign { distance, minor } if distance > 0 => format!("3.{minor}"),
-        _ => target::PYTHON.to_owned(),
+    let (python, platform) = match (wheel.target, wheel.fit) {
+        (Target::Native(platform), _) => (platform.version.clone(), platform.for_uv()),
+        (Target::Wasm, Fit::Foreign { distance, minor }) if distance > 0 => {
+            (format!("3.{minor}"), FOREIGN.to_owned())
+        }
+        (Target::Wasm, _) => (target::PYTHON.to_owned(), FOREIGN.to_owned()),
     };
     let mut command = uv.command(&["pip", "install", "--no-deps", "--require-hashes"]);
     command.arg("--cache-dir").arg(uv.memory_in(&scratch.join("memory")));
-    command.args(["--python-version", &python, "--python-platform", FOREIGN, "--target"]).arg(&unpacked);
+    command.args(["--python-version", &python, "--python-platform", &platform, "--target"]).arg(&unpacked);
     command.arg("-r").arg(&list).env("TMPDIR", scratch).current_dir(scratch);
     let finished = host::run_watched(&mut command, scratch, &mut watch(wheel, scratch, limits))?;
     if !finished.status.success() {
         let doing = format!("fetching {}", wheel.package.release());
-        return Err(failure(wheel, reason(&doing, &finished, scratch)));
+        return Err(failure(wheel, reason(&doing, wheel.target, &finished, scratch)));
     }
-    adopt(Path::new(wheel.file), &unpacked, into, limits)
+    adopt(Path::new(wheel.file), &unpacked, into, limits, wheel.target)
 }
 
 /// Stops whoever fills the disk.
@@ -144,14 +149,20 @@ fn with_pip(
         let expected = wheel.package.sha256.clone();
         return Err(PackageError::Hash { file: wheel.file.to_owned(), expected, found });
     }
-    archive::unpack_wheel(&file, into, limits)
+    archive::unpack_wheel(&file, into, limits, wheel.target)
 }
 
 /// Moves the files that uv unpacked to their places, each looked at first.
-fn adopt(origin: &Path, unpacked: &Path, into: &Path, limits: &Limits) -> Result<(), PackageError> {
+fn adopt(
+    origin: &Path,
+    unpacked: &Path,
+    into: &Path,
+    limits: &Limits,
+    target: &Target,
+) -> Result<(), PackageError> {
     let files = walk(unpacked, limits, &|_| true)?;
     let is_beside = |top: &str| {
-        top == "bin"
+        (top == scripts::BIN && !target.is_native())
             || (BESIDE.contains(&top)
                 && !files
                     .iter()
@@ -160,11 +171,19 @@ fn adopt(origin: &Path, unpacked: &Path, into: &Path, limits: &Limits) -> Result
     let mut tree = Tree::new(into, origin, *limits);
     for (name, file) in &files {
         let beside = name.split_once('/').is_some_and(|(top, _)| is_beside(top));
-        if let Some(place) = archive::place(name).filter(|_| !beside) {
+        if let Some(place) = archive::place(name, target).filter(|_| !beside) {
+            let executable = target.is_native() && is_executable(file);
             tree.adopt(&place, file)?;
+            if executable {
+                tree.make_executable(&place)?;
+            }
         }
     }
     Ok(())
+}
+
+pub(crate) fn is_executable(file: &Path) -> bool {
+    fs::symlink_metadata(file).is_ok_and(|found| found.mode() & 0o111 != 0)
 }
 
 /// A wheel that isn't the locked one deserves words of its own.

@@ -5,8 +5,9 @@
 //! [`Lock`], a `pylock.toml` (PEP 751) with a hash for everything. [`Resolver::install`] makes a [`Site`] of a
 //! lock: a directory in the cache that never changes. The same lock gives the same directory everywhere.
 //!
-//! The guest is CPython 3.14 on WASI. Packages are pure Python, or carry modules that were built for WASI. Of a few
-//! (`optional-native.toml`) the native parts only make them faster, and are left out.
+//! What packages are for is a [`Target`]. The guest of the `wasm` engine is CPython 3.14 on WASI. Packages are pure
+//! Python, or carry modules that were built for WASI. Of a few (`optional-native.toml`) the native parts only make them
+//! faster, and are left out. The `native` engine runs a [`HostPython`], and its packages are wheels for Linux, whole.
 //!
 //! **No code of a package is ever run on the host.** Only wheels are taken from the index, never source releases:
 //! building one runs its code. The index is asked by uv, which is found on this machine or fetched once; its settings
@@ -38,19 +39,23 @@
 pub use self::{
     compiler::{Compiler, NoBytecode},
     error::PackageError,
+    interpreter::HostPython,
     limits::Limits,
     lock::{Lacking, Lock, LockedPackage},
     resolver::Resolver,
     site::{Extension, InstalledPackage, Site},
     spec::Spec,
+    target::{Platform, Target},
     text_file::read_text,
 };
 
 mod archive;
+mod bytecode;
 mod compiler;
 mod error;
 mod fetch;
 mod file_name;
+mod interpreter;
 mod limits;
 mod list;
 mod local;
@@ -59,6 +64,7 @@ mod metadata;
 mod native;
 mod resolution;
 mod resolver;
+mod scripts;
 mod site;
 mod spec;
 mod steps;

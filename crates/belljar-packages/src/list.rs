@@ -12,7 +12,7 @@ use crate::{
     error::PackageError,
     file_name::normalised,
     spec::{is_archive, wheel_address},
-    target,
+    target::Target,
     text_file::read_text,
 };
 
@@ -50,9 +50,9 @@ impl List {
     ///
     /// # Errors
     /// If one can't be read, or names something that lists may not.
-    pub(crate) fn read(path: &Path) -> Result<Self, PackageError> {
+    pub(crate) fn read(path: &Path, target: &Target) -> Result<Self, PackageError> {
         let mut list = Self::default();
-        list.include(path, false, &|_| true)?;
+        list.include(path, false, target, &|_| true)?;
         Ok(list)
     }
 
@@ -65,7 +65,8 @@ impl List {
         may_read: &dyn Fn(&Path) -> bool,
     ) -> Result<impl Iterator<Item = PathBuf>, PackageError> {
         let mut list = Self::default();
-        list.include(path, false, may_read)?;
+        // Lists include others whatever they are for.
+        list.include(path, false, &Target::Wasm, may_read)?;
         Ok(list.seen.into_iter())
     }
 
@@ -73,6 +74,7 @@ impl List {
         &mut self,
         path: &Path,
         constrains: bool,
+        target: &Target,
         may_read: &dyn Fn(&Path) -> bool,
     ) -> Result<(), PackageError> {
         if !self.seen.insert(path.to_owned()) || !may_read(path) {
@@ -91,7 +93,8 @@ impl List {
                     return Err(refuse(format!("lists from elsewhere aren't read: {included}")));
                 }
                 let constrains = constrains || line.text.starts_with("-c") || line.text.starts_with("--c");
-                self.include(&path.parent().unwrap_or(Path::new("/")).join(included), constrains, may_read)?;
+                let included = path.parent().unwrap_or(Path::new("/")).join(included);
+                self.include(&included, constrains, target, may_read)?;
                 continue;
             }
             if line.text.starts_with('-') {
@@ -99,7 +102,7 @@ impl List {
                     "options aren't read from lists; uv's own settings name an index, e.g. UV_INDEX_URL";
                 return Err(refuse(format!("{reason}: {}", line.text)));
             }
-            if let Some((package, hashes)) = hashes(&line.text).map_err(refuse)? {
+            if let Some((package, hashes)) = hashes(&line.text, target).map_err(refuse)? {
                 pinned.entry(package).or_default().extend(hashes);
             }
             let requirement = line.text.split(" --").next().unwrap_or_default().trim();
@@ -107,7 +110,7 @@ impl List {
                 Some(name) => format!("{name} @ {requirement}"),
                 None => requirement.to_owned(),
             };
-            if target::applies(&requirement).map_err(refuse)? {
+            if target.applies(&requirement).map_err(refuse)? {
                 let lines = if constrains { &mut self.constraints } else { &mut self.requirements };
                 lines.push(requirement);
             }
@@ -185,8 +188,8 @@ fn included(line: &str) -> Option<&str> {
     Some(rest.trim_start().trim_start_matches('=').trim())
 }
 
-/// The name of a requirement and its hashes, if it has any and is one for the guest.
-fn hashes(line: &str) -> Result<Option<(String, BTreeSet<String>)>, String> {
+/// The name of a requirement and its hashes, if it has any and applies.
+fn hashes(line: &str, target: &Target) -> Result<Option<(String, BTreeSet<String>)>, String> {
     let Some((requirement, options)) = line.split_once(" --hash") else { return Ok(None) };
     if requirement.starts_with('-') {
         return Ok(None);
@@ -196,7 +199,7 @@ fn hashes(line: &str) -> Result<Option<(String, BTreeSet<String>)>, String> {
         Some(name) => name,
         None => {
             // First: it refuses what the parser couldn't bear.
-            if !target::applies(requirement)? {
+            if !target.applies(requirement)? {
                 return Ok(None);
             }
             let parsed = Requirement::<VerbatimUrl>::from_str(requirement)
@@ -224,7 +227,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("requirements.txt");
         fs::write(&path, text).expect("written");
-        List::read(&path)
+        List::read(&path, &Target::Wasm)
     }
 
     #[test]

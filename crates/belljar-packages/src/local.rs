@@ -11,9 +11,12 @@ use sha2::{Digest, Sha256};
 use crate::{
     archive,
     error::PackageError,
+    fetch::is_executable,
     file_name::normalised,
     limits::Limits,
     metadata::Metadata,
+    scripts,
+    target::Target,
     tree::{Tree, walk},
 };
 
@@ -43,6 +46,8 @@ pub(crate) struct Contents {
     /// The distributions that are in it.
     pub(crate) provides: Vec<String>,
     origin: PathBuf,
+    /// Programs stay such.
+    keep_modes: bool,
     files: Vec<(String, Content)>,
 }
 
@@ -52,31 +57,40 @@ enum Content {
 }
 
 /// A project, a package, or a place with several.
-pub(crate) fn directory(path: &Path, limits: &Limits) -> Result<Contents, PackageError> {
+pub(crate) fn directory(path: &Path, limits: &Limits, target: &Target) -> Result<Contents, PackageError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    contents(path, path, &name, limits)
+    contents(path, path, &name, limits, target)
 }
 
 /// What an archive holds, unpacked into `scratch`.
-pub(crate) fn archive(file: &Path, scratch: &Path, limits: &Limits) -> Result<Contents, PackageError> {
+pub(crate) fn archive(
+    file: &Path,
+    scratch: &Path,
+    limits: &Limits,
+    target: &Target,
+) -> Result<Contents, PackageError> {
     archive::unpack_tar(file, scratch, limits)?;
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let name =
         [".tar.gz", ".tgz", ".tar.zst"].iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
     let root = single_directory(scratch).unwrap_or_else(|| scratch.to_owned());
-    contents(&root, file, name, limits)
+    contents(&root, file, name, limits, target)
 }
 
 /// A directory that is taken as it is.
-pub(crate) fn site_packages(path: &Path, limits: &Limits) -> Result<Contents, PackageError> {
-    let files = walk(path, limits, &|inside| !inside.ends_with("__pycache__") && inside != "bin")?;
+pub(crate) fn site_packages(path: &Path, limits: &Limits, target: &Target) -> Result<Contents, PackageError> {
+    let programs = target.is_native();
+    let enter = |inside: &str| !inside.ends_with("__pycache__") && (programs || inside != scripts::BIN);
+    let files = walk(path, limits, &enter)?;
     let provides = distributions(&files);
-    let placed =
-        files.into_iter().filter_map(|(name, file)| Some((archive::place(&name)?, Content::File(file))));
+    let placed = files
+        .into_iter()
+        .filter_map(|(name, file)| Some((archive::place(&name, target)?, Content::File(file))));
     let mut contents = Contents {
         metadata: Metadata { version: "0".into(), ..Metadata::default() },
         provides,
         origin: path.to_owned(),
+        keep_modes: target.is_native(),
         files: placed.collect(),
     };
     // Directories like this one are all called the same.
@@ -106,6 +120,9 @@ impl Contents {
             let mut opened =
                 opened.map_err(|error| PackageError::unreadable(&self.origin.join(name), error))?;
             add(&mut all, name, &tree.write(name, &mut opened)?);
+            if self.keep_modes && matches!(content, Content::File(file) if is_executable(file)) {
+                tree.make_executable(name)?;
+            }
         }
         Ok(format!("{:x}", all.finalize()))
     }
@@ -126,7 +143,13 @@ fn add(all: &mut Sha256, name: &str, content: &[u8; 32]) {
     all.update(content);
 }
 
-fn contents(root: &Path, origin: &Path, name: &str, limits: &Limits) -> Result<Contents, PackageError> {
+fn contents(
+    root: &Path,
+    origin: &Path,
+    name: &str,
+    limits: &Limits,
+    target: &Target,
+) -> Result<Contents, PackageError> {
     if !root.is_dir() {
         return Err(PackageError::unreadable(root, "it isn't a directory"));
     }
@@ -151,15 +174,17 @@ fn contents(root: &Path, origin: &Path, name: &str, limits: &Limits) -> Result<C
         false => String::new(),
     };
     let kept = files.into_iter().filter(|(name, _)| name.contains('/') || !is_project || is_module(name));
-    let placed = kept
-        .filter_map(|(name, file)| Some((archive::place(&format!("{prefix}{name}"))?, Content::File(file))));
+    let placed = kept.filter_map(|(name, file)| {
+        Some((archive::place(&format!("{prefix}{name}"), target)?, Content::File(file)))
+    });
     let mut files: Vec<_> = placed.collect();
     if provides.is_empty() {
         let directory = format!("{}-{}.dist-info", metadata.name.replace('-', "_"), metadata.version);
         files.push((format!("{directory}/METADATA"), Content::Text(metadata.text())));
     }
     let provides = if provides.is_empty() { vec![metadata.name.clone()] } else { provides };
-    Ok(Contents { metadata, provides, origin: origin.to_owned(), files })
+    let keep_modes = target.is_native();
+    Ok(Contents { metadata, provides, origin: origin.to_owned(), keep_modes, files })
 }
 
 /// From the best source that there is.

@@ -8,7 +8,11 @@ use std::path::{Path, PathBuf};
 pub use self::lacks::Lacking;
 pub(crate) use self::write::{Local, LocalKind, compose};
 use self::{read::Document, select::select};
-use crate::{error::PackageError, file_name::normalised, target};
+use crate::{
+    error::PackageError,
+    file_name::normalised,
+    target::{self, Target},
+};
 
 mod lacks;
 mod read;
@@ -25,6 +29,7 @@ pub struct Lock {
     text: String,
     /// Where relative paths in it begin.
     base: PathBuf,
+    target: Target,
     id: String,
     packages: Vec<LockedPackage>,
 }
@@ -85,22 +90,52 @@ impl Lock {
         Self::parse_in(text, Path::new(""))
     }
 
-    /// Reads a `pylock.toml` that lies in `directory`.
+    /// Reads a `pylock.toml` that lies in `directory`, for what it says to be for: the guest of the `wasm` engine, unless
+    /// Belljar wrote it for the `native` one.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
     pub fn parse_in(text: &str, directory: &Path) -> Result<Self, PackageError> {
         let document = Document::parse(text)?;
+        let target = document.target()?.unwrap_or_default();
+        Self::read(text, directory, document, target)
+    }
+
+    /// Reads a `pylock.toml` that lies in `directory`, for `target`.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), and if Belljar wrote it for something else: [`PackageError::OtherTarget`].
+    pub fn parse_for(text: &str, directory: &Path, target: &Target) -> Result<Self, PackageError> {
+        let document = Document::parse(text)?;
+        if let Some(locked) = document.target()? {
+            check(&locked, target)?;
+        }
+        Self::read(text, directory, document, target.clone())
+    }
+
+    /// The lock as it is for `target`.
+    ///
+    /// # Errors
+    /// As [`parse_for`](Self::parse_for).
+    pub fn for_target(&self, target: &Target) -> Result<Self, PackageError> {
+        match self.target == *target {
+            true => Ok(self.clone()),
+            false => Self::parse_for(&self.text, &self.base, target),
+        }
+    }
+
+    fn read(text: &str, directory: &Path, document: Document, target: Target) -> Result<Self, PackageError> {
+        document.admit(&target)?;
         let mut packages: Vec<LockedPackage> = Vec::new();
         let mut native = Vec::new();
         for entry in &document.packages {
             let wrong = |reason| PackageError::Lock { reason: format!("{}: {reason}", entry.name) };
             if let Some(marker) = &entry.marker
-                && !target::holds(marker).map_err(wrong)?
+                && !target.holds(marker).map_err(wrong)?
             {
                 continue;
             }
-            let package = match select(entry, directory) {
+            let package = match select(entry, directory, &target) {
                 // All of them are told at once.
                 Err(PackageError::Native { package, what }) => {
                     native.push((package, what));
@@ -115,13 +150,25 @@ impl Lock {
         }
         refuse_native(native)?;
         packages.sort_by(|one, other| one.name.cmp(&other.name));
-        let id = id(&packages);
-        Ok(Self { text: text.to_owned(), base: directory.to_owned(), id, packages })
+        let id = id(&packages, &target);
+        Ok(Self { text: text.to_owned(), base: directory.to_owned(), target, id, packages })
     }
 
     /// The lock as a `pylock.toml`.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// What it is for.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Whether its text has what it is for.
+    pub(crate) fn says_for_whom(&self) -> bool {
+        Document::parse(&self.text)
+            .and_then(|document| document.target())
+            .is_ok_and(|target| target.is_some())
     }
 
     /// Names what gets installed into the guest. Locks that differ only for other platforms have the same.
@@ -162,12 +209,31 @@ fn release(name: &str, version: &str) -> String {
     }
 }
 
-fn id(packages: &[LockedPackage]) -> String {
+fn check(locked: &Target, used: &Target) -> Result<(), PackageError> {
+    let (same, same_engine) = match (locked, used) {
+        (Target::Wasm, Target::Wasm) => (true, true),
+        (Target::Native(locked), Target::Native(used)) => {
+            (locked.minor == used.minor && locked.machine == used.machine, true)
+        }
+        _ => (false, false),
+    };
+    let error =
+        || PackageError::OtherTarget { locked: locked.to_string(), used: used.to_string(), same_engine };
+    if same { Ok(()) } else { Err(error()) }
+}
+
+fn id(packages: &[LockedPackage], target: &Target) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut add = |text: &str| {
         hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
     };
-    add(&format!("{FORMAT} {}", target::PYTHON));
+    match target {
+        Target::Wasm => add(&format!("{FORMAT} {}", target.python())),
+        // What else is known of the machine counts only for what is chosen.
+        Target::Native(platform) => {
+            add(&format!("{FORMAT} native {} {}", platform.python(), platform.machine))
+        }
+    }
     for package in packages {
         let kind = match &package.source {
             Source::Fetched { .. } | Source::Wheel(_) => "wheel",

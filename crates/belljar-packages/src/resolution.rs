@@ -19,13 +19,16 @@ use crate::{
     metadata::Metadata,
     native::{self, Native},
     spec::Spec,
-    target,
+    target::{self, Target},
     text_file::read_text,
-    uv::Uv,
+    uv::{Question, Uv},
 };
 
 /// A new number resolves everything anew.
 const FORMAT: u32 = 2;
+
+/// What sessions of the native engine are kept with.
+pub(crate) const NEEDED_BY_NATIVE: (&str, &str) = ("cloudpickle", "cloudpickle>=3,<4");
 
 /// What is wanted, with everything on this machine read.
 pub(crate) struct Wanted {
@@ -37,25 +40,47 @@ pub(crate) struct Wanted {
     constraints: Vec<String>,
     locals: Vec<Local>,
     pinned: Vec<Pinned>,
+    target: Target,
 }
 
 impl Wanted {
     /// Reads all that the specs name. Archives are unpacked into `scratch`.
-    pub(crate) fn gather(specs: &[Spec], scratch: &Path, limits: &Limits) -> Result<Self, PackageError> {
-        let mut gathering = Gathering { hasher: blake3::Hasher::new(), limits, wanted: Self::empty() };
-        gathering.note(&format!("{FORMAT} {}", target::PYTHON));
+    pub(crate) fn gather(
+        specs: &[Spec],
+        scratch: &Path,
+        limits: &Limits,
+        target: &Target,
+    ) -> Result<Self, PackageError> {
+        let wanted = Self::empty(target.clone());
+        let mut gathering = Gathering { hasher: blake3::Hasher::new(), limits, wanted };
+        gathering.note(&format!("{FORMAT} {}", target.key()));
         for (index, spec) in specs.iter().enumerate() {
             gathering.add(spec, &scratch.join(format!("spec-{index}")))?;
         }
         let mut wanted = gathering.wanted;
+        wanted.add_needed();
         wanted.key = gathering.hasher.finalize().to_hex()[..32].to_owned();
         Ok(wanted)
     }
 
-    fn empty() -> Self {
+    fn empty(target: Target) -> Self {
         let (requirements, constraints, locals) = (Vec::new(), Vec::new(), Vec::new());
         let (extensions, pinned) = (Vec::new(), Vec::new());
-        Self { key: String::new(), extensions, requirements, constraints, locals, pinned }
+        Self { key: String::new(), extensions, requirements, constraints, locals, pinned, target }
+    }
+
+    /// Adds what all environments of the target have, unless it was asked for already.
+    fn add_needed(&mut self) {
+        let (name, requirement) = NEEDED_BY_NATIVE;
+        let is_it = |line: &String| {
+            let end = line.find(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
+            normalised(&line[..end.unwrap_or(line.len())]) == name
+        };
+        let asked_for = self.requirements.iter().any(is_it)
+            || self.locals.iter().any(|local| local.provides.iter().any(|provided| provided == name));
+        if self.target.is_native() && !asked_for {
+            self.requirements.push(requirement.to_owned());
+        }
     }
 
     /// Whether the package index must be asked.
@@ -86,7 +111,7 @@ impl Wanted {
         limits: &Limits,
         progress: &dyn Progress,
     ) -> Result<String, PackageError> {
-        let Some(uv) = uv else { return compose(None, &self.locals) };
+        let Some(uv) = uv else { return compose(None, &self.locals, &self.target) };
         let list = scratch.join("requirements.in");
         let output = scratch.join("pylock.toml");
         let constraints = scratch.join("constraints.in");
@@ -99,9 +124,11 @@ impl Wanted {
             }
             fs::write(file, lines.join("\n")).map_err(|error| PackageError::write(file, error))?;
         }
-        uv.compile(&list, &constraints, &output, scratch, limits.bytes, progress)?;
+        let question =
+            Question { list: &list, constraints: &constraints, output: &output, target: &self.target };
+        uv.compile(&question, scratch, limits.bytes, progress)?;
         let found = fs::read_to_string(&output).map_err(|error| PackageError::write(&output, error))?;
-        compose(Some(&found), &self.locals)
+        compose(Some(&found), &self.locals, &self.target)
     }
 }
 
@@ -128,24 +155,24 @@ impl Gathering<'_> {
                 let path = absolute(path)?;
                 let sha256 =
                     archive::sha256(&path).map_err(|error| PackageError::unreadable(&path, error))?;
-                let contents = local::archive(&path, scratch, self.limits)?;
+                let contents = local::archive(&path, scratch, self.limits, &self.wanted.target)?;
                 self.add_local(contents, sha256, LocalKind::Archive(path))
             }
             Spec::Directory(path) => {
                 let path = absolute(path)?;
-                let contents = local::directory(&path, self.limits)?;
+                let contents = local::directory(&path, self.limits, &self.wanted.target)?;
                 let sha256 = contents.sha256()?;
                 self.add_local(contents, sha256, LocalKind::Directory(path))
             }
             Spec::SitePackages(path) => {
                 let path = absolute(path)?;
-                let contents = local::site_packages(&path, self.limits)?;
+                let contents = local::site_packages(&path, self.limits, &self.wanted.target)?;
                 let sha256 = contents.sha256()?;
                 self.add_local(contents, sha256, LocalKind::SitePackages(path))
             }
             Spec::Requirements(path) => {
                 let path = absolute(path)?;
-                let list = List::read(&path)?;
+                let list = List::read(&path, &self.wanted.target)?;
                 list.texts.iter().for_each(|text| self.note(text));
                 self.wanted.pinned.extend(list.pinned);
                 self.wanted.requirements.extend(list.requirements);
@@ -162,7 +189,7 @@ impl Gathering<'_> {
                     .ok_or_else(|| wrong("it has no [project] table, so it names no dependencies".into()))?;
                 self.note(&text);
                 for requirement in project.requires {
-                    if target::applies(&requirement).map_err(wrong)? {
+                    if self.wanted.target.applies(&requirement).map_err(wrong)? {
                         self.wanted.requirements.push(requirement);
                     }
                 }
@@ -202,7 +229,7 @@ impl Gathering<'_> {
     ) -> Result<(), PackageError> {
         self.note(&format!("{kind:?} {sha256}"));
         for requirement in metadata.requires {
-            let needed = target::applies(&requirement).map_err(|reason| match &kind {
+            let needed = self.wanted.target.applies(&requirement).map_err(|reason| match &kind {
                 LocalKind::Wheel(path)
                 | LocalKind::Archive(path)
                 | LocalKind::Directory(path)
@@ -219,6 +246,9 @@ impl Gathering<'_> {
     }
 
     fn add_extension(&mut self, name: &str, bytes: &Arc<[u8]>) -> Result<(), PackageError> {
+        if self.wanted.target.is_native() {
+            return Err(PackageError::WasmOnly { what: format!("the module {name}") });
+        }
         let path = match name.ends_with(".so") {
             true => name.to_owned(),
             false => format!("{}{}", name.replace('.', "/"), target::EXTENSIONS[0]),

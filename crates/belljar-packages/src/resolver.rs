@@ -17,10 +17,11 @@ use crate::{
     error::PackageError,
     limits::Limits,
     lock::{Lock, LockedPackage, Source},
-    resolution::Wanted,
+    resolution::{NEEDED_BY_NATIVE, Wanted},
     site::{self, Site},
     spec::Spec,
     steps::Steps,
+    target::Target,
     uv::{Search, Uv},
     wheel::{self, Shop, Wheel},
 };
@@ -48,13 +49,23 @@ pub struct Resolver {
     offline: bool,
     upgrade: bool,
     limits: Limits,
+    target: Target,
 }
 
 impl Resolver {
     /// A resolver for `cache`.
     pub fn new(cache: Cache) -> Self {
         let (search, limits) = (Vec::new(), Limits::default());
-        Self { cache, python: None, uv: None, search, offline: false, upgrade: false, limits }
+        Self {
+            cache,
+            python: None,
+            uv: None,
+            search,
+            offline: false,
+            upgrade: false,
+            limits,
+            target: Target::Wasm,
+        }
     }
 
     /// Where to look for uv and for a Python if none is named: usually the directories of `PATH`.
@@ -99,6 +110,13 @@ impl Resolver {
         self
     }
 
+    /// What packages are for; by default the guest of the `wasm` engine.
+    #[must_use]
+    pub fn target(mut self, target: Target) -> Self {
+        self.target = target;
+        self
+    }
+
     /// Settles which packages the specs mean. The same specs, with the same contents of all files that they name, give
     /// the same lock again, until [`upgrade`](Self::upgrade).
     ///
@@ -106,7 +124,7 @@ impl Resolver {
     /// See [`PackageError`].
     pub fn lock(&self, specs: &[Spec], progress: &dyn Progress) -> Result<Lock, PackageError> {
         let scratch = self.scratch()?;
-        let wanted = Wanted::gather(specs, scratch.path(), &self.limits)?;
+        let wanted = Wanted::gather(specs, scratch.path(), &self.limits, &self.target)?;
         for (sha256, bytes) in &wanted.extensions {
             wheel::keep_extension(&self.cache, sha256, bytes)?;
         }
@@ -115,7 +133,7 @@ impl Resolver {
             && let Ok(text) = fs::read_to_string(entry.join(LOCK))
         {
             self.cache.touch(RESOLUTION, &wanted.key);
-            let lock = Lock::parse(&text)?;
+            let lock = self.parse(&text)?;
             wanted.check(&lock)?;
             return Ok(lock);
         }
@@ -127,7 +145,7 @@ impl Resolver {
         let text = wanted.resolve(uv.as_ref(), scratch.path(), &self.limits, progress)?;
         progress.end();
         // Before it is kept: an answer that can't be used shouldn't be found again.
-        let lock = Lock::parse(&text)?;
+        let lock = self.parse(&text)?;
         wanted.check(&lock)?;
         if self.upgrade {
             self.cache.remove(RESOLUTION, &wanted.key)?;
@@ -139,9 +157,28 @@ impl Resolver {
         Ok(lock)
     }
 
+    /// The lock as it is for the target, with what all environments of the `native` engine have.
+    ///
+    /// # Errors
+    /// If it was made for something else, and those of [`lock`](Self::lock).
+    pub fn complete(&self, lock: &Lock, progress: &dyn Progress) -> Result<Lock, PackageError> {
+        let lock = lock.for_target(&self.target)?;
+        if !self.target.is_native() {
+            return Ok(lock);
+        }
+        let has_needed = lock.packages().any(|package| package.name == NEEDED_BY_NATIVE.0);
+        match has_needed {
+            true if lock.says_for_whom() => Ok(lock),
+            // Where it is read again it must be known.
+            true => lock.with(&lock),
+            false => lock.with(&self.lock(&[], progress)?),
+        }
+    }
+
     /// The site of a lock, if it was installed before. Takes about a millisecond.
     pub fn find(&self, lock: &Lock, compiler: &dyn Compiler) -> Option<Site> {
-        site::find(&self.cache, &site::id(lock, compiler))
+        let lock = lock.for_target(&self.target).ok()?;
+        site::find(&self.cache, &site::id(&lock, compiler))
     }
 
     /// The site of a lock, made if need be. Unlike [`find`](Self::find) it looks at every file that is there already.
@@ -154,13 +191,16 @@ impl Resolver {
         compiler: &dyn Compiler,
         progress: &dyn Progress,
     ) -> Result<Site, PackageError> {
+        let lock = &lock.for_target(&self.target)?;
         let id = site::id(lock, compiler);
         if let Some(site) = site::find_whole(&self.cache, &id) {
             return Ok(site);
         }
         let packages: Vec<&LockedPackage> = lock.packages().collect();
-        let mut wheels: Vec<Option<Wheel>> =
-            packages.iter().map(|package| wheel::find(&self.cache, package, compiler)).collect();
+        let mut wheels: Vec<Option<Wheel>> = packages
+            .iter()
+            .map(|package| wheel::find(&self.cache, package, compiler, &self.target))
+            .collect();
         let missing: Vec<usize> = (0..packages.len()).filter(|index| wheels[*index].is_none()).collect();
         if !missing.is_empty() {
             let wanted: Vec<&LockedPackage> = missing.iter().map(|index| packages[*index]).collect();
@@ -170,7 +210,7 @@ impl Resolver {
         }
         let parts: Vec<(&LockedPackage, Wheel)> =
             packages.into_iter().zip(wheels).filter_map(|(package, wheel)| Some((package, wheel?))).collect();
-        site::assemble(&self.cache, &id, &parts, progress)
+        site::assemble(&self.cache, &id, &parts, &self.target, progress)
     }
 
     /// Makes packages, a few at once, in the order given. After a failure no further one is begun.
@@ -192,7 +232,8 @@ impl Resolver {
             false => None,
         };
         let steps = Steps::begin(progress, packages.len());
-        let shop = Shop { cache: &self.cache, uv: uv.as_ref(), compiler, limits: self.limits, steps: &steps };
+        let (cache, target, limits) = (&self.cache, &self.target, self.limits);
+        let shop = Shop { cache, uv: uv.as_ref(), compiler, target, limits, steps: &steps };
         let next = AtomicUsize::new(0);
         let done: Mutex<Vec<(usize, Result<Wheel, PackageError>)>> = Mutex::new(Vec::new());
         thread::scope(|scope| {
@@ -213,6 +254,10 @@ impl Resolver {
         let made = done.into_iter().map(|(_, made)| made).collect::<Result<Vec<_>, _>>()?;
         steps.end();
         Ok(made)
+    }
+
+    fn parse(&self, text: &str) -> Result<Lock, PackageError> {
+        Lock::parse_for(text, Path::new(""), &self.target)
     }
 
     fn find_uv(&self, scratch: &TempDir, progress: &dyn Progress) -> Result<Uv, PackageError> {

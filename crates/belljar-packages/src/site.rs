@@ -17,7 +17,8 @@ use crate::{
     error::PackageError,
     limits::Limits,
     lock::{Lock, LockedPackage},
-    tree::walk,
+    target::Target,
+    tree::{open_directories, walk},
     wheel::{Wheel, short},
 };
 
@@ -110,11 +111,16 @@ pub(crate) fn assemble(
     cache: &Cache,
     id: &str,
     packages: &[(&LockedPackage, Wheel)],
+    target: &Target,
     progress: &dyn Progress,
 ) -> Result<Site, PackageError> {
     let entry = cache.make(KIND, id, progress, |directory| -> Result<(), PackageError> {
         progress.begin("assembling", Duration::from_millis(50 + 10 * packages.len() as u64));
-        let facts = link(packages, &directory.join(FILES), progress)?;
+        let files = directory.join(FILES);
+        let facts = link(packages, &files, progress)?;
+        if target.is_native() {
+            open_directories(&files).map_err(|error| PackageError::write(&files, error))?;
+        }
         let path = directory.join(FACTS);
         let written = serde_json::to_vec(&facts).map_err(Into::into).and_then(|json| fs::write(&path, json));
         written.map_err(|error| PackageError::write(&path, error))?;

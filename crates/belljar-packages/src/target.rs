@@ -1,13 +1,40 @@
-//! What the guest is, and which wheels fit it.
+//! What packages are for, and which wheels fit it.
 
-use std::{collections::BTreeMap, str::FromStr, sync::LazyLock};
+use std::{collections::BTreeMap, fmt, str::FromStr, sync::LazyLock};
 
 use pep508_rs::{
     MarkerEnvironment, MarkerEnvironmentBuilder, MarkerTree, Requirement, VerbatimUrl, VersionOrUrl,
     pep440_rs::{Version, VersionSpecifiers},
 };
+use serde::{Deserialize, Serialize};
 
+pub(crate) use self::tags::Rank;
 use crate::file_name::WheelName;
+
+mod tags;
+
+/// What packages are for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Target {
+    /// The guest of the `wasm` engine: CPython 3.14 on WASI.
+    #[default]
+    Wasm,
+    /// A CPython of this machine, which the `native` engine runs.
+    Native(Platform),
+}
+
+/// A CPython on Linux, as far as packages care.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Platform {
+    /// The minor version of Python 3.
+    pub minor: u32,
+    /// The whole version: `3.11.7`.
+    pub version: String,
+    /// The processor: `x86_64` or `aarch64`.
+    pub machine: String,
+    /// The version of glibc.
+    pub glibc: (u32, u32),
+}
 
 /// The guest's Python, as `--python-version` has it.
 pub(crate) const PYTHON: &str = "3.14";
@@ -91,34 +118,144 @@ pub(crate) fn is_requirement(line: &str) -> bool {
     }
 }
 
-/// Whether a marker holds in the guest.
-pub(crate) fn holds(marker: &str) -> Result<bool, String> {
-    if let Some(reason) = is_dangerous(marker) {
-        return Err(format!("the marker: {reason}"));
+impl Target {
+    /// Whether its packages may have machine code.
+    pub(crate) fn is_native(&self) -> bool {
+        matches!(self, Self::Native(_))
     }
-    let tree = MarkerTree::parse_str::<VerbatimUrl>(marker)
-        .map_err(|error| format!("the marker `{marker}`: {}", error.message))?;
-    Ok(ENVIRONMENT.as_ref().is_some_and(|environment| tree.evaluate(environment, &[])))
-}
 
-/// Whether a requirement is one in the guest, when no extra is asked for.
-pub(crate) fn applies(requirement: &str) -> Result<bool, String> {
-    if let Some(reason) = is_dangerous(requirement) {
-        return Err(format!("a requirement of it: {reason}"));
+    /// The version of Python, with its minor number: `3.14`.
+    pub fn python(&self) -> String {
+        match self {
+            Self::Wasm => PYTHON.to_owned(),
+            Self::Native(platform) => platform.python(),
+        }
     }
-    let parsed = Requirement::<VerbatimUrl>::from_str(requirement)
-        .map_err(|error| format!("it requires `{requirement}`: {}", error.message))?;
-    Ok(ENVIRONMENT.as_ref().is_some_and(|environment| parsed.evaluate_markers(environment, &[])))
+
+    /// The version of Python, as exactly as it is known.
+    pub(crate) fn full_python(&self) -> &str {
+        match self {
+            Self::Wasm => FULL,
+            Self::Native(platform) => &platform.version,
+        }
+    }
+
+    /// Names it where locks and caches are told apart.
+    pub(crate) fn key(&self) -> String {
+        match self {
+            Self::Wasm => PYTHON.to_owned(),
+            Self::Native(Platform { version, machine, glibc: (major, minor), .. }) => {
+                format!("native {version} {machine} glibc {major}.{minor}")
+            }
+        }
+    }
+
+    /// Whether a marker holds there.
+    pub(crate) fn holds(&self, marker: &str) -> Result<bool, String> {
+        if let Some(reason) = is_dangerous(marker) {
+            return Err(format!("the marker: {reason}"));
+        }
+        let tree = MarkerTree::parse_str::<VerbatimUrl>(marker)
+            .map_err(|error| format!("the marker `{marker}`: {}", error.message))?;
+        Ok(self.environment().is_some_and(|environment| tree.evaluate(&environment, &[])))
+    }
+
+    /// Whether a requirement is one there, when no extra is asked for.
+    pub(crate) fn applies(&self, requirement: &str) -> Result<bool, String> {
+        if let Some(reason) = is_dangerous(requirement) {
+            return Err(format!("a requirement of it: {reason}"));
+        }
+        let parsed = Requirement::<VerbatimUrl>::from_str(requirement)
+            .map_err(|error| format!("it requires `{requirement}`: {}", error.message))?;
+        Ok(self.environment().is_some_and(|environment| parsed.evaluate_markers(&environment, &[])))
+    }
+
+    /// Whether `requires-python` admits its Python.
+    pub(crate) fn admits(&self, requires_python: &str) -> Result<bool, String> {
+        let specifiers: VersionSpecifiers =
+            requires_python.parse().map_err(|_| format!("`{requires_python}` isn't a range of versions"))?;
+        Ok(self.full_python().parse::<Version>().is_ok_and(|version| specifiers.contains(&version)))
+    }
+
+    /// How a wheel fits; `None` if nothing in it is of use.
+    pub(crate) fn fit(&self, wheel: &WheelName) -> Option<Fit> {
+        match self {
+            Self::Wasm => fit(wheel),
+            Self::Native(platform) => tags::rank(wheel, platform).map(Fit::Native),
+        }
+    }
+
+    /// Whether its version of Python is one that a wheel is for, on whatever platform.
+    pub(crate) fn is_python_of(&self, wheel: &WheelName) -> bool {
+        let newest = match self {
+            Self::Wasm => MINOR,
+            Self::Native(platform) => platform.minor,
+        };
+        let known = wheel.pythons.iter().any(|tag| minor(tag, newest).is_some());
+        let own = format!("cp3{newest}");
+        known && wheel.abis.iter().any(|abi| ["abi3", "none", &own].contains(&abi.as_str()))
+    }
+
+    fn environment(&self) -> Option<MarkerEnvironment> {
+        match self {
+            Self::Wasm => ENVIRONMENT.clone(),
+            Self::Native(platform) => platform.environment(),
+        }
+    }
 }
 
-/// Whether `requires-python` admits the guest's.
-pub(crate) fn admits(requires_python: &str) -> Result<bool, String> {
-    let specifiers: VersionSpecifiers =
-        requires_python.parse().map_err(|_| format!("`{requires_python}` isn't a range of versions"))?;
-    Ok(FULL.parse::<Version>().is_ok_and(|version| specifiers.contains(&version)))
+impl fmt::Display for Target {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wasm => write!(formatter, "the wasm engine"),
+            Self::Native(platform) => {
+                write!(
+                    formatter,
+                    "the native engine with Python {} on {}",
+                    platform.python(),
+                    platform.machine
+                )
+            }
+        }
+    }
 }
 
-/// How a wheel fits the guest. The smaller the better.
+impl Platform {
+    /// The version of Python, with its minor number: `3.11`.
+    pub fn python(&self) -> String {
+        format!("3.{}", self.minor)
+    }
+
+    /// What uv calls it: the newest that it knows and that isn't newer than this.
+    pub(crate) fn for_uv(&self) -> String {
+        let library = match self.glibc {
+            (2, minor) if minor >= 31 => minor.min(40),
+            (2, 28..) => 28,
+            _ => 17,
+        };
+        format!("{}-manylinux_2_{library}", self.machine)
+    }
+
+    fn environment(&self) -> Option<MarkerEnvironment> {
+        let python = self.python();
+        let builder = MarkerEnvironmentBuilder {
+            implementation_name: "cpython",
+            implementation_version: &self.version,
+            os_name: "posix",
+            platform_machine: &self.machine,
+            platform_python_implementation: "CPython",
+            platform_release: "",
+            platform_system: "Linux",
+            platform_version: "",
+            python_full_version: &self.version,
+            python_version: &python,
+            sys_platform: "linux",
+        };
+        builder.try_into().ok()
+    }
+}
+
+/// How a wheel fits. The smaller the better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fit {
     /// Python only.
@@ -131,11 +268,13 @@ pub(crate) enum Fit {
         distance: u32,
         minor: u32,
     },
+    /// For a CPython of this machine.
+    Native(Rank),
 }
 
-/// `None` if nothing in the wheel is of use.
-pub(crate) fn fit(wheel: &WheelName) -> Option<Fit> {
-    let python = wheel.pythons.iter().filter_map(|tag| minor(tag)).max();
+/// How it fits the guest; `None` if nothing in the wheel is of use.
+fn fit(wheel: &WheelName) -> Option<Fit> {
+    let python = wheel.pythons.iter().filter_map(|tag| minor(tag, MINOR)).max();
     let stable = wheel.abis.iter().any(|abi| abi == "abi3");
     let plain = wheel.abis.iter().any(|abi| abi == "none");
     let own = wheel.pythons.iter().any(|tag| tag == "cp314") && wheel.abis.iter().any(|abi| abi == "cp314");
@@ -156,23 +295,17 @@ pub(crate) fn fit(wheel: &WheelName) -> Option<Fit> {
     }
 }
 
-/// Whether the guest's version of Python is one that a wheel is for, on whatever platform.
-pub(crate) fn is_for_this_python(wheel: &WheelName) -> bool {
-    let known = wheel.pythons.iter().any(|tag| minor(tag).is_some());
-    known && wheel.abis.iter().any(|abi| ["abi3", "none", "cp314"].contains(&abi.as_str()))
-}
-
 fn free_threaded(wheel: &WheelName) -> bool {
     wheel.abis.iter().all(|abi| abi.ends_with('t') && abi.starts_with("cp"))
 }
 
-/// The newest minor version up to the guest's that a Python tag stands for.
-fn minor(tag: &str) -> Option<u32> {
+/// The minor version up to the newest that a Python tag stands for.
+fn minor(tag: &str, newest: u32) -> Option<u32> {
     match tag {
         "py3" | "cp3" => Some(0),
         tag => {
             let minor = tag.strip_prefix("py3").or_else(|| tag.strip_prefix("cp3"))?.parse().ok()?;
-            (minor <= MINOR).then_some(minor)
+            (minor <= newest).then_some(minor)
         }
     }
 }
@@ -213,12 +346,29 @@ mod tests {
 
     #[test]
     fn markers_are_those_of_the_guest() {
+        let holds = |marker: &str| Target::Wasm.holds(marker);
+        let admits = |range: &str| Target::Wasm.admits(range);
         assert_eq!(holds("sys_platform == 'wasi' and python_version >= '3.14'"), Ok(true));
         assert_eq!(holds("sys_platform == 'win32' or platform_machine == 'x86_64'"), Ok(false));
         assert_eq!(holds("python_full_version < '3.14.1'"), Ok(true));
         assert!(holds("'dev' in dependency_groups").is_err());
         assert_eq!(admits(">=3.9"), Ok(true));
         assert_eq!(admits("<3.14"), Ok(false));
+    }
+
+    #[test]
+    fn markers_are_those_of_linux_for_native() {
+        let platform =
+            Platform { minor: 11, version: "3.11.7".into(), machine: "x86_64".into(), glibc: (2, 36) };
+        assert_eq!(platform.for_uv(), "x86_64-manylinux_2_36");
+        assert_eq!(Platform { glibc: (2, 30), ..platform.clone() }.for_uv(), "x86_64-manylinux_2_28");
+        let target = Target::Native(platform);
+        assert_eq!(target.holds("sys_platform == 'linux' and platform_machine == 'x86_64'"), Ok(true));
+        assert_eq!(target.holds("python_full_version >= '3.11.7' and platform_system == 'Linux'"), Ok(true));
+        assert_eq!(target.holds("sys_platform == 'wasi' or python_version < '3.11'"), Ok(false));
+        assert_eq!(target.applies("tomli; python_version < '3.11'"), Ok(false));
+        assert_eq!(target.admits("==3.11.*"), Ok(true));
+        assert_eq!(target.admits(">=3.12"), Ok(false));
     }
 
     #[test]

@@ -64,6 +64,15 @@ impl<'p> Tree<'p> {
         fs::rename(from, &path).map_err(failed)
     }
 
+    /// Has a file that was taken be a program.
+    pub(crate) fn make_executable(&self, name: &str) -> Result<(), PackageError> {
+        let inside = file_name::inside(name, self.limits.depth);
+        let path =
+            self.root.join(inside.map_err(|reason| self.refuse(format!("`{}` {reason}", shown(name))))?);
+        fs::set_permissions(&path, Permissions::from_mode(0o755))
+            .map_err(|error| PackageError::write(&path, error))
+    }
+
     /// Checks the name, and makes the directories above.
     fn admit(&mut self, name: &str) -> Result<PathBuf, PackageError> {
         let refuse = |reason: &str| PackageError::refused(self.origin, format!("`{}` {reason}", shown(name)));
@@ -159,6 +168,23 @@ pub(crate) fn walk(
     }
     files.sort();
     Ok(files)
+}
+
+/// Opens all directories below `root` to everybody, as their files are: who runs sessions may be somebody else.
+pub(crate) fn open_directories(root: &Path) -> std::io::Result<()> {
+    let mut left = vec![root.to_owned()];
+    while let Some(directory) = left.pop() {
+        if fs::symlink_metadata(&directory)?.permissions().mode() & 0o777 != 0o755 {
+            fs::set_permissions(&directory, Permissions::from_mode(0o755))?;
+        }
+        for found in fs::read_dir(&directory)? {
+            let found = found?;
+            if found.file_type()?.is_dir() {
+                left.push(found.path());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A name that is fit to be printed.

@@ -17,7 +17,7 @@ use belljar_runtime::{
 use pep508_rs::{Requirement, VerbatimUrl};
 
 pub(crate) use self::reason::reason;
-use crate::{error::PackageError, fetch::size, target};
+use crate::{error::PackageError, fetch::size, target::Target};
 
 mod reason;
 
@@ -85,6 +85,15 @@ pub(crate) struct Search<'r> {
     pub(crate) offline: bool,
 }
 
+/// What is to be resolved.
+pub(crate) struct Question<'r> {
+    pub(crate) list: &'r Path,
+    pub(crate) constraints: &'r Path,
+    /// Where the answer goes.
+    pub(crate) output: &'r Path,
+    pub(crate) target: &'r Target,
+}
+
 impl Uv {
     /// The one that is named, or one that is installed, or else the pinned one.
     pub(crate) fn find(
@@ -147,24 +156,31 @@ impl Uv {
         directory.to_owned()
     }
 
-    /// Resolves what is on a list for all platforms, into `output`.
+    /// Resolves what is on a list: for the guest as for all platforms, else for the one that counts.
     pub(crate) fn compile(
         &self,
-        list: &Path,
-        constraints: &Path,
-        output: &Path,
+        question: &Question<'_>,
         scratch: &Path,
         most: u64,
         progress: &dyn Progress,
     ) -> Result<(), PackageError> {
-        let mut command =
-            self.command(&["pip", "compile", "--universal", "--no-header", "--format", "pylock.toml"]);
-        command.args(["--python-version", target::PYTHON, "--cache-dir"]).arg(&self.memory);
+        let Question { list, constraints, output, target } = question;
+        let mut command = self.command(&["pip", "compile", "--no-header", "--format", "pylock.toml"]);
+        match target {
+            Target::Wasm => command.args(["--universal", "--python-version", &target.python()]),
+            Target::Native(platform) => {
+                command.args(["--python-version", &platform.version, "--python-platform", &platform.for_uv()])
+            }
+        };
+        command.arg("--cache-dir").arg(&self.memory);
         command.arg("-o").arg(output).arg("--constraints").arg(constraints).arg(list).current_dir(scratch);
         let finished = self.run_bounded(&mut command, scratch, progress, most)?;
         match finished.status.success() {
             true => Ok(()),
-            false => Err(self.explained(reason("resolving", &finished, scratch), scratch, progress)),
+            false => {
+                let error = reason("resolving", target, &finished, scratch);
+                Err(self.explained(error, target, scratch, progress))
+            }
         }
     }
 
@@ -198,10 +214,16 @@ impl Uv {
 
     /// uv says the same of packages without wheels and of those whose wheels are for other versions of Python, if
     /// there is source too. Which it is, it tells when it is asked for those.
-    fn explained(&self, error: PackageError, scratch: &Path, progress: &dyn Progress) -> PackageError {
+    fn explained(
+        &self,
+        error: PackageError,
+        target: &Target,
+        scratch: &Path,
+        progress: &dyn Progress,
+    ) -> PackageError {
         let PackageError::OnlySource { package, reason } = error else { return error };
         match self.has_older_wheels(&package, scratch, progress) {
-            true => PackageError::OtherPython { package, python: target::PYTHON, reason },
+            true => PackageError::OtherPython { package, python: target.python(), reason },
             false => PackageError::OnlySource { package, reason },
         }
     }

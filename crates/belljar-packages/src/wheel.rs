@@ -18,9 +18,10 @@ use crate::{
     local,
     lock::{LockedPackage, Source},
     native::{self, Native},
+    scripts,
     steps::Steps,
-    target,
-    tree::walk,
+    target::{self, Target},
+    tree::{open_directories, walk},
     uv::Uv,
 };
 
@@ -53,13 +54,19 @@ pub(crate) struct Shop<'r> {
     pub(crate) cache: &'r Cache,
     pub(crate) uv: Option<&'r Uv>,
     pub(crate) compiler: &'r dyn Compiler,
+    pub(crate) target: &'r Target,
     pub(crate) limits: Limits,
     pub(crate) steps: &'r Steps<'r>,
 }
 
 /// The package, if it is in the cache and whole: as many bytes as there were.
-pub(crate) fn find(cache: &Cache, package: &LockedPackage, compiler: &dyn Compiler) -> Option<Wheel> {
-    let key = key(package, compiler);
+pub(crate) fn find(
+    cache: &Cache,
+    package: &LockedPackage,
+    compiler: &dyn Compiler,
+    target: &Target,
+) -> Option<Wheel> {
+    let key = key(package, compiler, target);
     let wheel = open(&cache.find(KIND, &key)?)?;
     let measured = measure(&wheel.files).ok();
     if measured != Some((wheel.facts.count, wheel.facts.bytes)) {
@@ -83,7 +90,7 @@ pub(crate) fn keep_extension(cache: &Cache, sha256: &str, bytes: &[u8]) -> Resul
 impl Shop<'_> {
     /// The package, made if need be.
     pub(crate) fn make(&self, package: &LockedPackage) -> Result<Wheel, PackageError> {
-        let key = key(package, self.compiler);
+        let key = key(package, self.compiler, self.target);
         let entry = self.cache.make(KIND, &key, &Quiet, |directory| self.fill(package, directory))?;
         open(&entry).ok_or_else(|| {
             let what = FACTS.to_owned();
@@ -98,10 +105,19 @@ impl Shop<'_> {
         }
         self.unpack(package, &files, &scratch)?;
         fs::remove_dir_all(&scratch).map_err(|error| PackageError::write(&scratch, error))?;
-        let (extensions, dropped) = sort_native(package, &files, &self.limits)?;
+        let (extensions, dropped) = match self.target {
+            Target::Wasm => sort_native(package, &files, &self.limits)?,
+            Target::Native(_) => {
+                scripts::finish(&files).map_err(|error| PackageError::write(&files, error))?;
+                (Vec::new(), false)
+            }
+        };
         self.steps.compiling(&package.name);
         if let Err(error) = self.compiler.compile(&files, &Quiet) {
             tracing::warn!(package = package.release(), error, "used without bytecode");
+        }
+        if self.target.is_native() {
+            open_directories(&files).map_err(|error| PackageError::write(&files, error))?;
         }
         let (count, bytes) = measure(&files)?;
         let facts = Facts { count, bytes, without_native: package.without_native || dropped, extensions };
@@ -123,19 +139,23 @@ impl Shop<'_> {
         match &package.source {
             Source::Fetched { url, file, fit } => {
                 let uv = self.uv.ok_or_else(|| PackageError::Offline { what: package.release() })?;
-                fetch(&fetch::Wheel { package, url, file, fit: *fit }, uv, files, &scratch.join("uv"), limits)
+                let wheel = fetch::Wheel { package, url, file, fit: *fit, target: self.target };
+                fetch(&wheel, uv, files, &scratch.join("uv"), limits)
             }
             Source::Wheel(path) => {
                 same(path, hashed(path)?)?;
-                archive::unpack_wheel(path, files, limits)
+                archive::unpack_wheel(path, files, limits, self.target)
             }
             Source::Archive(path) => {
                 same(path, hashed(path)?)?;
-                local::archive(path, &scratch.join("tar"), limits)?.write(files, limits).map(drop)
+                let contents = local::archive(path, &scratch.join("tar"), limits, self.target)?;
+                contents.write(files, limits).map(drop)
             }
-            Source::Directory(path) => same(path, local::directory(path, limits)?.write(files, limits)?),
+            Source::Directory(path) => {
+                same(path, local::directory(path, limits, self.target)?.write(files, limits)?)
+            }
             Source::SitePackages(path) => {
-                same(path, local::site_packages(path, limits)?.write(files, limits)?)
+                same(path, local::site_packages(path, limits, self.target)?.write(files, limits)?)
             }
             Source::Extension(path) => {
                 let reason =
@@ -188,11 +208,14 @@ fn sort_native(
     Ok((extensions, dropped))
 }
 
-fn key(package: &LockedPackage, compiler: &dyn Compiler) -> String {
+fn key(package: &LockedPackage, compiler: &dyn Compiler, target: &Target) -> String {
     let kind = match &package.source {
         // The same bytes may be a module under two names.
         Source::Extension(path) => format!("-extension-{}", short(path)),
+        Source::SitePackages(_) if target.is_native() => "-native-site".to_owned(),
         Source::SitePackages(_) => "-site".to_owned(),
+        // With all that it has, whatever it is called.
+        _ if target.is_native() => "-native".to_owned(),
         _ if package.without_native => "-without-native".to_owned(),
         // The name decides what is left out, and a lock may call a wheel what it likes.
         _ if target::native_is_optional(&package.name) => "-optional".to_owned(),

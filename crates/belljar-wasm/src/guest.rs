@@ -225,6 +225,7 @@ impl WasmGuest {
             },
             usage,
             state: State::Kept,
+            notes: Vec::new(),
         };
         match ending {
             Ending::Done(done) => {

@@ -6,7 +6,7 @@ use belljar_engine::{Event, Interrupter};
 use tokio::sync::oneshot;
 
 use crate::events::EventQueue;
-use crate::{Error, Outcome};
+use crate::{CommandOutcome, Error, Outcome};
 
 /// Code to run. Strings and bytes turn into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,27 +54,32 @@ impl From<Vec<u8>> for Request {
     }
 }
 
-/// A cell that runs in the background. Dropping it interrupts the cell.
-#[must_use = "dropping it interrupts the cell"]
-pub struct RunningCell {
+/// A cell or a command that runs in the background. Dropping it interrupts it.
+#[must_use = "dropping it interrupts what runs"]
+pub struct Running<O> {
     pub(crate) events: Arc<EventQueue>,
-    pub(crate) outcome: oneshot::Receiver<Result<Outcome, Error>>,
+    pub(crate) outcome: oneshot::Receiver<Result<O, Error>>,
     pub(crate) stop: InterruptOnDrop,
 }
 
-impl RunningCell {
+/// A cell that runs in the background.
+pub type RunningCell = Running<Outcome>;
+/// A shell command that runs in the background, and that somebody waits for.
+pub type RunningCommand = Running<CommandOutcome>;
+
+impl<O> Running<O> {
     /// The next event; `None` when there will be no more.
     pub async fn next(&mut self) -> Option<Event> {
         self.events.next().await
     }
 
-    /// Asks the cell to stop, even if it hasn't begun yet.
+    /// Asks it to stop, even if it hasn't begun yet.
     pub fn interrupt(&self) {
         self.stop.cancel();
     }
 
-    /// Waits for the cell to end.
-    pub async fn outcome(mut self) -> Result<Outcome, Error> {
+    /// Waits for its end.
+    pub async fn outcome(mut self) -> Result<O, Error> {
         let outcome = (&mut self.outcome).await.unwrap_or(Err(Error::Abandoned));
         self.stop.armed = false;
         outcome

@@ -16,8 +16,11 @@ use toml_edit::Document;
 pub use self::error::{ConfigError, Place};
 use self::reader::{Section, Source};
 use self::sections::{EnvironmentSection, Head, PolicySection, TABLES};
-use crate::location::home;
-use crate::{Environment, Environments, Error, Policy, Sandbox, SandboxBuilder, default_state_dir};
+use crate::location::{home, python_on_path};
+use crate::{
+    EngineKind, Environment, Environments, Error, Policy, Runtimes, Sandbox, SandboxBuilder,
+    default_state_dir,
+};
 
 /// What a `belljar.toml` says. What it doesn't say stays as it is.
 ///
@@ -26,6 +29,7 @@ use crate::{Environment, Environments, Error, Policy, Sandbox, SandboxBuilder, d
 /// use belljar::{Config, Policy};
 ///
 /// let text = r#"
+///     engine = "wasm"              # or "native"
 ///     python_version = "3.14"
 ///
 ///     [environment]
@@ -54,6 +58,10 @@ use crate::{Environment, Environments, Error, Policy, Sandbox, SandboxBuilder, d
 pub struct Config {
     file: PathBuf,
     cache_dir: Option<PathBuf>,
+    /// And where the file says so, if it does.
+    engine: Option<(EngineKind, Option<Place>)>,
+    /// As far as there is a choice.
+    python_version: Option<(String, Place)>,
     environment: Option<EnvironmentSection>,
     policy: PolicySection,
     mounts: Vec<Mount>,
@@ -101,7 +109,8 @@ impl Config {
             unreachable!("there are three tables")
         };
         let root = Section::open(&source, "", document.as_table()).knows(head)?;
-        let Head { cache_dir } = Head::read(&root)?;
+        let Head { cache_dir, engine, python_version } = Head::read(&root)?;
+        let engine = engine.map(|(engine, place)| (engine, Some(place)));
         let environment = match root.section("environment")? {
             Some(section) => Some(EnvironmentSection::read(&section.knows(environment)?, base)?),
             None => None,
@@ -112,7 +121,7 @@ impl Config {
         };
         let mounts = root.section("mounts")?.map(|section| sections::mounts(&section)).transpose()?;
         let (file, mounts) = (file.to_owned(), mounts.unwrap_or_default());
-        Ok(Self { file, cache_dir, environment, policy, mounts, confined })
+        Ok(Self { file, cache_dir, engine, python_version, environment, policy, mounts, confined })
     }
 
     /// The file.
@@ -123,6 +132,42 @@ impl Config {
     /// The cache that it names.
     pub fn cache_dir(&self) -> Option<&Path> {
         self.cache_dir.as_deref()
+    }
+
+    /// The engine that it chooses. A file that nobody named can't choose the native one: it may come from whoever
+    /// wrote the code, who would choose between the walls around it.
+    pub fn engine(&self) -> Result<Option<EngineKind>, ConfigError> {
+        match &self.engine {
+            Some((EngineKind::Native, Some(place))) if self.confined => Err(ConfigError::Untrusted {
+                place: place.clone(),
+                problem: "it chooses the native engine, which `--engine native` allows".to_owned(),
+            }),
+            Some((engine, _)) => Ok(Some(*engine)),
+            None => Ok(None),
+        }
+    }
+
+    /// Says which engine counts, whatever the file says.
+    pub fn with_engine(mut self, engine: EngineKind) -> Self {
+        if self.engine.as_ref().is_none_or(|(named, _)| *named != engine) {
+            // That was said of another one.
+            self.python_version = None;
+        }
+        self.engine = Some((engine, None));
+        self
+    }
+
+    /// The Python that the native engine is to run, if the file says which.
+    pub fn python(&self) -> Result<Option<PathBuf>, ConfigError> {
+        let Some((version, place)) = &self.python_version else { return Ok(None) };
+        if !matches!(self.engine, Some((EngineKind::Native, _))) {
+            return Ok(None);
+        }
+        python_on_path(version).map(Some).ok_or_else(|| ConfigError::Value {
+            place: place.clone(),
+            problem: format!("there is no python{version} on the path"),
+            advice: Some("install it, or name another with --python or `Runtimes::python`".to_owned()),
+        })
     }
 
     /// The packages that it names, as they are written there.
@@ -159,15 +204,17 @@ impl Config {
             preload: section.preload.clone(),
             setup: section.setup.clone(),
             stdlib: section.stdlib.clone(),
+            engine: self.engine.as_ref().map(|(engine, _)| *engine).unwrap_or_default(),
             ..Environment::default()
         })
     }
 
-    /// The environment that it describes, with what is locked, if its lock is there.
-    pub fn environment(&self) -> Result<Option<Environment>, Error> {
+    /// The environment that it describes, with what is locked, if its lock is there. `runtimes` says which Python the
+    /// lock is for, if it is the native engine's.
+    pub fn environment(&self, runtimes: &Runtimes) -> Result<Option<Environment>, Error> {
         match (self.unlocked_environment(), self.lock_file()) {
             (Some(environment), Some(lock)) if lock.exists() => {
-                let environment = environment.locked_by(lock)?;
+                let environment = environment.locked_by(lock, runtimes)?;
                 self.confine(&environment)?;
                 Ok(Some(environment))
             }
@@ -190,24 +237,43 @@ impl Config {
 
     /// Sets up a sandbox as the file says. What is set later counts more. A named environment is looked for in the
     /// builder's state directory, else in the user's.
-    pub fn apply(self, mut builder: SandboxBuilder) -> Result<SandboxBuilder, Error> {
+    pub fn apply(mut self, mut builder: SandboxBuilder) -> Result<SandboxBuilder, Error> {
+        match (self.engine()?, builder.said_engine()) {
+            (Some(engine), _) => builder = builder.engine(engine),
+            (None, Some(said)) => self = self.with_engine(said),
+            (None, None) => {}
+        }
+        if let Some(directory) = &self.cache_dir {
+            builder = builder.cache_dir(directory);
+        }
+        if let Some(python) = self.python()? {
+            builder.runtimes_mut().python.get_or_insert(python);
+        }
         let environment = match self.environment_name() {
             Some(name) => {
                 let (state_dir, tenant) = builder.keeps();
                 let directory = state_dir.or_else(default_state_dir).ok_or(Error::NoStateDirectory)?;
                 let environments = Environments::open(directory, tenant.unwrap_or_else(Tenant::local))?;
-                Some(environments.get(name)?.environment()?)
+                Some(environments.get(name)?.environment()?.for_engine(name, self.engine()?)?)
             }
-            None => self.environment()?,
+            None => self.environment(builder.runtimes_mut())?,
         };
         if let Some(environment) = environment {
             builder = builder.environment(environment);
         }
-        self.change(builder.policy_mut());
-        Ok(match self.cache_dir {
-            Some(directory) => builder.cache_dir(directory),
-            None => builder,
-        })
+        Ok(builder.change(move |policy| self.change(policy)))
+    }
+}
+
+impl Environment {
+    /// The environment of this name, if it is for the engine that was asked for.
+    fn for_engine(self, name: &str, wanted: Option<EngineKind>) -> Result<Self, Error> {
+        match wanted {
+            Some(wanted) if wanted != self.engine => {
+                Err(Error::OtherEngine { name: name.to_owned(), found: self.engine, wanted })
+            }
+            _ => Ok(self),
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! What sessions are made with: packages, and what is imported before they start.
 
 mod bytecode;
+mod kind;
 mod named;
+mod native;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +14,7 @@ use belljar_wasm::{Layer, Preload, Tree, WasmEngine};
 use serde::Serialize;
 
 use self::bytecode::Bytecode;
+pub use self::kind::EngineKind;
 pub use self::named::{Environments, NamedEnvironment};
 use crate::{Error, Runtimes};
 
@@ -46,6 +49,8 @@ pub struct Environment {
     pub setup_memory: Option<u64>,
     /// A standard library instead of the interpreter's own.
     pub stdlib: Option<PathBuf>,
+    /// What runs sessions.
+    pub engine: EngineKind,
 }
 
 /// An environment that is there.
@@ -97,14 +102,22 @@ impl Environment {
 
     /// Which packages exactly, with their hashes: resolved now, if that hasn't been done.
     pub fn lock(&self, runtimes: &Runtimes, progress: &dyn Progress) -> Result<Lock, Error> {
+        if self.engine == EngineKind::Native {
+            return self.lock_native(runtimes, progress);
+        }
+        self.check_wasm()?;
+        let resolver = runtimes.resolver(runtimes.cache()?);
         match &self.lock {
-            Some(lock) => Ok(lock.clone()),
-            None => Ok(runtimes.resolver(runtimes.cache()?).lock(&self.packages, progress)?),
+            Some(lock) => Ok(resolver.complete(lock, progress)?),
+            None => Ok(resolver.lock(&self.packages, progress)?),
         }
     }
 
     /// Makes it, if it isn't there: resolves and fetches packages, links native ones, runs what is to be run.
     pub fn make(&self, runtimes: &Runtimes, progress: &dyn Progress) -> Result<EnvironmentInfo, Error> {
+        if self.engine == EngineKind::Native {
+            return self.make_native(runtimes, progress);
+        }
         let made = self.assemble(runtimes, progress)?;
         let builder = WasmEngine::builder(made.runtime.clone(), made.cache.clone());
         let engine = builder.layer(made.layer.clone()).progress(progress).load()?;
@@ -139,6 +152,10 @@ impl Environment {
         runtimes: &Runtimes,
         site: Option<&Site>,
     ) -> Result<(String, String), Error> {
+        if self.engine == EngineKind::Native {
+            // It has nothing there but its packages. These are names that nothing has.
+            return Ok(("native".to_owned(), "native".to_owned()));
+        }
         let cache = runtimes.cache()?;
         let runtime = runtimes.maker(cache.clone()).extensions(linked(site)).runtime_id().to_owned();
         let image = WasmEngine::image_key(&runtime, &self.layer(&cache, site)?);
@@ -148,13 +165,16 @@ impl Environment {
     /// Bytes of its packages in the cache; `None` if they aren't all there. Nothing is made.
     pub fn installed_bytes(&self, runtimes: &Runtimes) -> Result<Option<u64>, Error> {
         match &self.lock {
-            None if self.packages.is_empty() => Ok(Some(0)),
+            None if self.packages.is_empty() && self.engine == EngineKind::Wasm => Ok(Some(0)),
             _ => Ok(self.find_site(runtimes)?.map(|site| site.bytes)),
         }
     }
 
     /// What is locked, if it is installed.
     pub(crate) fn find_site(&self, runtimes: &Runtimes) -> Result<Option<Site>, Error> {
+        if self.engine == EngineKind::Native {
+            return self.find_native_site(runtimes);
+        }
         let Some(lock) = &self.lock else { return Ok(None) };
         Ok(runtimes.resolver(runtimes.cache()?).find(lock, &Bytecode { runtimes }))
     }
@@ -168,9 +188,10 @@ impl Environment {
         if self.packages.is_empty() && self.lock.is_none() {
             return Ok(None);
         }
+        self.check_wasm()?;
         let resolver: Resolver = runtimes.resolver(cache.clone());
         let lock = match &self.lock {
-            Some(lock) => lock.clone(),
+            Some(lock) => resolver.complete(lock, progress)?,
             None => resolver.lock(&self.packages, progress)?,
         };
         let compiler = Bytecode { runtimes };

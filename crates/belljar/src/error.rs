@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use belljar_engine::EngineError;
+use belljar_native::NativeError;
 use belljar_packages::PackageError;
 use belljar_runtime::{CacheError, MakeError};
 use belljar_store::StoreError;
 use belljar_wasm::LoadError;
 use thiserror::Error;
 
-use crate::{ConfigError, PolicyError};
+use crate::{ConfigError, EngineKind, PolicyError};
 
 /// A failure of Belljar. Code that fails is an [`Outcome`](crate::Outcome), not this.
 #[derive(Debug, Error)]
@@ -21,6 +22,49 @@ pub enum Error {
     /// The engine couldn't be loaded; nothing was started.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// The native engine couldn't be had; nothing was started.
+    #[error(transparent)]
+    Native(#[from] NativeError),
+    /// The policy requires a layer of isolation that isn't there; nothing was started.
+    #[error("the {engine} engine {}", missing_layer(layer, reason.as_deref()))]
+    MissingLayer {
+        /// Its name.
+        layer: String,
+        /// The engine.
+        engine: &'static str,
+        /// Why it isn't there; `None` if the engine has no such layer.
+        reason: Option<String>,
+        /// How to get it.
+        advice: Option<String>,
+    },
+    /// An environment was made for another engine; nothing was started.
+    #[error("the environment {name:?} is for the {found} engine, and {wanted} is asked for")]
+    OtherEngine {
+        /// The environment's name.
+        name: String,
+        /// What it is for.
+        found: EngineKind,
+        /// What was asked for.
+        wanted: EngineKind,
+    },
+    /// The native environment that a session was made in can't be made again. The session is as it was.
+    #[error("the environment {environment} of the session cannot be made again: {reason}")]
+    OtherInterpreter {
+        /// Its hash.
+        environment: String,
+        /// The version of its interpreter.
+        python: String,
+        /// What is different.
+        reason: String,
+    },
+    /// An environment that came with a session makes no sense here. Nothing of the session was taken in.
+    #[error("the environment {environment} of the session cannot be used here: {reason}")]
+    ForeignEnvironment {
+        /// Its hash.
+        environment: String,
+        /// Why.
+        reason: String,
+    },
     /// The cache couldn't be used; nothing was started.
     #[error(transparent)]
     Cache(#[from] CacheError),
@@ -138,6 +182,8 @@ impl Error {
                 | Self::Load(LoadError::Preload { .. })
                 | Self::ToolName { .. }
                 | Self::NoSuchEnvironment { .. }
+                | Self::OtherEngine { .. }
+                | Self::MissingLayer { .. }
                 | Self::NotLocked { .. }
                 | Self::NoStandardLibrary { .. }
                 | Self::CheckpointName { .. }
@@ -151,6 +197,23 @@ impl Error {
         match self {
             Self::Make(error) => Some(error.hint()),
             Self::Load(error) => error.hint(),
+            Self::Native(error) => native_hint(error),
+            Self::MissingLayer { advice: Some(advice), .. } => {
+                Some(format!("{advice}; `belljar doctor` shows all layers"))
+            }
+            Self::MissingLayer { .. } => Some("`belljar doctor` shows the layers that there are".to_owned()),
+            Self::OtherEngine { found, .. } => Some(format!(
+                "use it with `--engine {found}`, or make one with `belljar env create NAME --engine …`"
+            )),
+            Self::OtherInterpreter { python, .. } => Some(format!(
+                "put back the very Python {python} and the packages that it was made with; a native session wakes with \
+                 no other"
+            )),
+            Self::ForeignEnvironment { .. } => Some(
+                "a native session can be moved if its packages come from an index, between the same versions of \
+                 Belljar and Python"
+                    .to_owned(),
+            ),
             Self::Cache(error) => Some(error.hint().to_owned()),
             Self::Package(error) => error.hint(),
             Self::NoSuchEnvironment { .. } => Some(
@@ -215,6 +278,25 @@ fn not_locked(package: &str, found: Option<&str>, wanted: &str) -> String {
     }
 }
 
+fn missing_layer(layer: &str, reason: Option<&str>) -> String {
+    match reason {
+        Some(reason) => format!("lacks the layer {layer} here, which is required: {reason}"),
+        None => format!("has no layer {layer:?}, which is required"),
+    }
+}
+
+fn native_hint(error: &NativeError) -> Option<String> {
+    match error {
+        NativeError::Refused { hint, .. } => Some(hint.clone()),
+        NativeError::Zygote(_) => Some(
+            "look whether all that is preloaded and set up works without: `--preload`, `setup`; `belljar doctor` looks \
+             at the rest"
+                .to_owned(),
+        ),
+        _ => Some("`belljar doctor` shows what the native engine has here; `--engine wasm` needs none of it".to_owned()),
+    }
+}
+
 fn engine_hint(error: &EngineError) -> Option<String> {
     match error {
         EngineError::Mount { guest, reason } if format!("{guest} {reason}").contains("/site-packages") => Some(
@@ -235,6 +317,12 @@ fn engine_hint(error: &EngineError) -> Option<String> {
         EngineError::Boot(reason) if reason.contains("ahead of time") => {
             Some("allow more memory, e.g. with --memory 1GiB, or import less ahead of time".to_owned())
         }
+        EngineError::Boot(reason) if reason.contains("layer") => {
+            Some("`belljar doctor` shows the layers of the native engine, and how to get them".to_owned())
+        }
+        EngineError::Unsupported { engine: "wasm", what } if what.contains("native engine") => Some(
+            "make a session with the native engine: `--engine native`, or `SandboxBuilder::engine`".to_owned(),
+        ),
         EngineError::Boot(_) => {
             Some("`belljar doctor` looks whether what is cached of the interpreter is damaged".to_owned())
         }

@@ -48,8 +48,10 @@ impl History {
 
 fn cell(index: usize, entry: &HistoryEntry) -> Value {
     let id = format!("belljar-{index}");
-    if entry.kind != "cell" {
+    let is_command = entry.kind == "command" && entry.outcome.is_some();
+    if entry.kind != "cell" && !is_command {
         let note = entry.note.as_deref().unwrap_or_default();
+        let note = if entry.code.is_empty() { note.to_owned() } else { format!("`{}`, {note}", entry.code) };
         return json!({
             "cell_type": "markdown", "id": id, "metadata": {},
             "source": lines(&format!("*{}*: {note}", entry.kind)),
@@ -59,10 +61,15 @@ fn cell(index: usize, entry: &HistoryEntry) -> Value {
         "cell_type": "code",
         "id": id,
         "metadata": { "belljar": { "started_ms": entry.started_ms, "wall_ms": entry.wall_ms } },
-        "execution_count": entry.number,
-        "source": lines(&entry.code),
+        "execution_count": if is_command { Value::Null } else { entry.number.into() },
+        "source": lines(&if is_command { as_magic(&entry.code) } else { entry.code.clone() }),
         "outputs": entry.outcome.as_ref().map(|outcome| outputs(entry.number, outcome)).unwrap_or_default(),
     })
+}
+
+/// A shell command as notebooks have it.
+fn as_magic(line: &str) -> String {
+    if line.contains('\n') { format!("%%bash\n{line}") } else { format!("!{line}") }
 }
 
 fn outputs(number: u32, outcome: &Value) -> Vec<Value> {
@@ -144,5 +151,14 @@ mod tests {
         assert_eq!(cell["outputs"][0]["text"], json!(["1\n"]));
         assert_eq!(cell["outputs"][1]["data"]["text/plain"], json!(["2"]));
         assert_eq!(cell["execution_count"], 3);
+        let command = HistoryEntry {
+            kind: "command".to_owned(),
+            code: "ls -l".to_owned(),
+            outcome: Some(json!({ "status": "ok", "stdout": "total 0\n", "stderr": "" })),
+            ..HistoryEntry::default()
+        };
+        let cells = History { entries: vec![command], damaged: None }.to_notebook()["cells"].take();
+        assert_eq!((&cells[0]["source"], &cells[0]["execution_count"]), (&json!(["!ls -l"]), &Value::Null));
+        assert_eq!(cells[0]["outputs"][0]["text"], json!(["total 0\n"]));
     }
 }

@@ -122,9 +122,13 @@ fn round(sessions: &[Arc<SessionMutex<Slot>>], limit: Option<Duration>, memory: 
         // One that runs a cell isn't idle, and can't be put to sleep.
         let Ok(mut slot) = session.try_lock() else { continue };
         let idle = now.saturating_duration_since(slot.used);
-        if slot.is_live() && limit.is_some_and(|limit| idle >= limit) {
+        if slot.is_live() && limit.is_some_and(|limit| idle >= limit) && !is_busy(&mut slot) {
             sleep(&mut slot);
         } else if slot.is_live() {
+            if limit.is_some_and(|limit| idle >= limit / 2) {
+                // What is large goes to disk before the whole session does.
+                slot.rest();
+            }
             let bytes = slot.memory();
             total += bytes;
             awake.push((Reverse(idle), bytes, session));
@@ -145,6 +149,16 @@ fn round(sessions: &[Arc<SessionMutex<Slot>>], limit: Option<Duration>, memory: 
             total = total.saturating_sub(bytes);
         }
     }
+}
+
+/// Whether something runs in the background of a session that sleeping would end.
+fn is_busy(slot: &mut Slot) -> bool {
+    let busy = slot.is_busy();
+    if busy {
+        // It is looked at again when it has been idle for as long once more.
+        slot.used = Instant::now();
+    }
+    busy
 }
 
 fn sleep(slot: &mut Slot) -> bool {

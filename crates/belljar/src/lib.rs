@@ -25,11 +25,13 @@
 //! | `session` | [`Session`]: one interpreter, one cell at a time |
 //! | `cell` | [`Request`] in, [`RunningCell`] while it runs |
 //! | `outcome` | [`Outcome`]: how a cell ended, and its JSON |
+//! | `command` | [`CommandRequest`] in, [`CommandOutcome`] out: a shell command beside the interpreter |
 //! | `checkpoint` | [`Checkpoint`]: a session at one moment |
 //! | `registry`, `history` | [`Registry`]: the sessions that are kept, and what was run in them |
 //! | `keeper` | puts idle sessions to sleep |
 //! | `config` | [`Config`]: a `belljar.toml` |
-//! | `environment`, `lock_file` | [`Environment`]: packages, and what is imported ahead of time |
+//! | `environment`, `lock_file` | [`Environment`]: packages, what is imported ahead of time, and which engine runs it |
+//! | `recipe` | what is kept of a native environment, to make it again |
 //! | `prune` | removes what was made for environments that nobody uses |
 //! | `policy` | [`Policy`] and its defaults |
 //! | `tool` | [`Tool`]: a host function that guest code calls |
@@ -37,6 +39,7 @@
 
 mod cell;
 mod checkpoint;
+mod command;
 mod config;
 mod environment;
 mod error;
@@ -48,6 +51,7 @@ mod lock_file;
 mod outcome;
 mod policy;
 mod prune;
+mod recipe;
 mod registry;
 mod sandbox;
 mod session;
@@ -55,22 +59,28 @@ mod tool;
 mod tool_threads;
 
 pub use belljar_engine::{
-    Clock, Entropy, Event, MimeBundle, Mount, MountAccess, Rollback, State, ToolFailure,
+    Clock, Entropy, Event, Layer, MimeBundle, Mount, MountAccess, ProcessInfo, ProcessOutput, Rollback,
+    Spill, State, ToolFailure,
 };
+pub use belljar_native::NativeError;
 pub use belljar_packages::{Lock, PackageError, Spec};
 pub use belljar_runtime::{Progress, Quiet};
 pub use belljar_store::{SessionId, StoreError, Tenant};
 pub use belljar_wasm::Tracking;
-pub use cell::{Request, RunningCell};
+pub use cell::{Request, Running, RunningCell, RunningCommand};
 pub use checkpoint::{Checkpoint, Which};
+pub use command::{CommandOutcome, CommandRequest};
 pub use config::{Config, ConfigError, Place};
-pub use environment::{Environment, EnvironmentInfo, Environments, NamedEnvironment, PackageInfo};
+pub use environment::{
+    EngineKind, Environment, EnvironmentInfo, Environments, NamedEnvironment, PackageInfo,
+};
 pub use error::Error;
 pub use history::History;
 pub use location::{default_cache_dir, default_state_dir};
 pub use lock_file::lock_hashes;
 pub use outcome::{
-    Cut, Exception, OUTCOME_VERSION, Outcome, SessionState, Status, TraceFrame, Usage, Value, outcome_schema,
+    Cut, Exception, OUTCOME_VERSION, Outcome, SessionState, Status, TraceFrame, Usage, Value,
+    command_outcome_schema, outcome_schema,
 };
 pub use policy::{Policy, PolicyError, parse_size};
 pub use prune::{CachePrune, CachePruned, RemovedEntry};
@@ -78,6 +88,6 @@ pub use registry::{
     Collected, Cooled, HistoryEntry, Imported, Parent, Prune, Pruned, Registry, SessionInfo, SessionLife,
     SessionList,
 };
-pub use sandbox::{Runtimes, Sandbox, SandboxBuilder};
-pub use session::Session;
+pub use sandbox::{Runtimes, Sandbox, SandboxBuilder, native_layers};
+pub use session::{Session, SessionDescription};
 pub use tool::{Tool, ToolArguments, ToolResult};

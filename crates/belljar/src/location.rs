@@ -1,7 +1,7 @@
 //! Where the cache and the sessions are when nobody says so.
 //!
-//! The only place in the library that looks at the environment, and only for a builder that was given no
-//! directory: `Sandbox::builder().build()` must work without any.
+//! The only place in the library that looks at the environment, but for the path on which programs are found, and only
+//! for a builder that was given no directory: `Sandbox::builder().build()` must work without any.
 
 use std::env;
 use std::path::{self, PathBuf};
@@ -29,6 +29,13 @@ fn find(ours: &str, users: &str, below_home: &str) -> Option<PathBuf> {
     let named = named.and_then(|value| path::absolute(value).ok());
     let users = || Some(absolute(users)?.join("belljar"));
     named.or_else(users).or_else(|| Some(absolute("HOME")?.join(below_home).join("belljar")))
+}
+
+/// A Python of this version, such as `3.12`, that is on the path. Nothing in the working directory is.
+pub(crate) fn python_on_path(version: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    let mut candidates = env::split_paths(&path).map(|directory| directory.join(format!("python{version}")));
+    candidates.find(|candidate| candidate.is_absolute() && candidate.is_file())
 }
 
 /// The user's home directory.

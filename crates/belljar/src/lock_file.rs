@@ -5,17 +5,18 @@ use std::path::{self, Path};
 
 use belljar_packages::{Lock, read_text};
 
-use crate::{ConfigError, Environment, Error};
+use crate::{ConfigError, Environment, Error, Runtimes};
 
 impl Environment {
     /// The environment with exactly what a `pylock.toml` names. It must have all packages that were asked for.
-    pub fn locked_by(self, path: impl AsRef<Path>) -> Result<Self, Error> {
+    /// `runtimes` says which Python they are for, if it is the native engine's.
+    pub fn locked_by(self, path: impl AsRef<Path>, runtimes: &Runtimes) -> Result<Self, Error> {
         let path = path.as_ref();
         let unreadable = |source| Error::Config(ConfigError::Read { path: path.to_owned(), source });
         let text = read_text(path).map_err(unreadable)?;
         // What it names beside it must be found from everywhere.
         let directory = path::absolute(path).map_err(unreadable)?;
-        let lock = Lock::parse_in(&text, directory.parent().unwrap_or(Path::new("/")))?;
+        let lock = self.read_lock(&text, directory.parent().unwrap_or(Path::new("/")), runtimes)?;
         match self.packages.iter().find_map(|spec| lock.lacks(spec)) {
             None => Ok(Self { lock: Some(lock), ..self }),
             Some(lacking) => Err(Error::NotLocked {
@@ -45,12 +46,13 @@ mod tests {
         let path = directory.path().join("pylock.toml");
         fs::write(&path, "lock-version = \"1.0\"\ncreated-by = \"test\"\npackages = []\n").expect("written");
         let mut environment = Environment::default();
-        assert!(environment.clone().locked_by(&path).is_ok());
+        let runtimes = Runtimes::default();
+        assert!(environment.clone().locked_by(&path, &runtimes).is_ok());
         environment.add("attrs").expect("a requirement");
-        let error = environment.clone().locked_by(&path).expect_err("it isn't there");
+        let error = environment.clone().locked_by(&path, &runtimes).expect_err("it isn't there");
         assert!(matches!(&error, Error::NotLocked { package, .. } if package == "attrs"), "{error}");
         assert!(error.hint().is_some_and(|hint| hint.contains("belljar env lock")));
-        assert!(environment.locked_by(directory.path().join("other")).is_err());
+        assert!(environment.locked_by(directory.path().join("other"), &runtimes).is_err());
     }
 
     #[test]
@@ -66,7 +68,7 @@ mod tests {
         let locked = |requirement: &str| {
             let mut environment = Environment::default();
             environment.add(requirement).expect("a requirement");
-            environment.locked_by(&path)
+            environment.locked_by(&path, &Runtimes::default())
         };
         assert!(locked("six>=1.15").is_ok());
         let error = locked("six==1.16").expect_err("another version");

@@ -49,6 +49,9 @@ pub struct Outcome {
     pub usage: Usage,
     /// The session afterwards.
     pub session: SessionState,
+    /// What else there is to know, in words: variables that could not be kept, say.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// What is missing from an output stream.
@@ -138,15 +141,9 @@ impl Outcome {
             files_modified: report.changes.modified,
             files_deleted: report.changes.deleted,
             files_truncated: report.changes.truncated,
-            usage: Usage {
-                wall_ms: milliseconds(report.usage.wall),
-                cpu_ms: milliseconds(report.usage.cpu),
-                memory_bytes: report.usage.memory,
-                file_bytes: report.usage.file_bytes,
-                tool_calls: report.usage.tool_calls,
-                steps: report.usage.steps,
-            },
+            usage: Usage::from(report.usage),
             session: SessionState { id, cell, state: report.state },
+            notes: report.notes,
         }
     }
 
@@ -186,7 +183,20 @@ impl From<MimeBundle> for Value {
     }
 }
 
-fn stream(captured: CapturedStream) -> (String, Option<Cut>) {
+impl From<belljar_engine::Usage> for Usage {
+    fn from(usage: belljar_engine::Usage) -> Self {
+        Self {
+            wall_ms: milliseconds(usage.wall),
+            cpu_ms: milliseconds(usage.cpu),
+            memory_bytes: usage.memory,
+            file_bytes: usage.file_bytes,
+            tool_calls: usage.tool_calls,
+            steps: usage.steps,
+        }
+    }
+}
+
+pub(crate) fn stream(captured: CapturedStream) -> (String, Option<Cut>) {
     let CapturedStream { text, total_bytes, cut_bytes, rest } = captured;
     (text, (cut_bytes > 0).then_some(Cut { total_bytes, cut_bytes, rest }))
 }
@@ -197,10 +207,6 @@ fn milliseconds(duration: Duration) -> f64 {
 
 /// The JSON schema of [`Outcome`], for those who read it from another language.
 pub fn outcome_schema() -> serde_json::Value {
-    let text = || json!({ "type": "string" });
-    let count = || json!({ "type": "integer", "minimum": 0 });
-    let nullable = |schema: serde_json::Value| json!({ "anyOf": [schema, { "type": "null" }] });
-    let strings = || json!({ "type": "array", "items": { "type": "string" } });
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Outcome",
@@ -220,22 +226,11 @@ pub fn outcome_schema() -> serde_json::Value {
             "exception": nullable(json!({ "$ref": "#/$defs/exception" })),
             "exit_code": nullable(json!({ "type": "integer" })),
             "reason": nullable(text()),
-            "files_created": strings(),
-            "files_modified": strings(),
-            "files_deleted": strings(),
+            "files_created": texts(),
+            "files_modified": texts(),
+            "files_deleted": texts(),
             "files_truncated": { "type": "boolean" },
-            "usage": {
-                "type": "object",
-                "required": ["wall_ms", "cpu_ms", "memory_bytes", "file_bytes", "tool_calls", "steps"],
-                "properties": {
-                    "wall_ms": { "type": "number", "minimum": 0 },
-                    "cpu_ms": { "type": "number", "minimum": 0 },
-                    "memory_bytes": count(),
-                    "file_bytes": count(),
-                    "tool_calls": count(),
-                    "steps": nullable(count()),
-                },
-            },
+            "usage": usage(),
             "session": {
                 "type": "object",
                 "required": ["id", "cell", "state"],
@@ -245,13 +240,10 @@ pub fn outcome_schema() -> serde_json::Value {
                     "state": { "enum": ["kept", "rolled_back", "lost"] },
                 },
             },
+            "notes": texts(),
         },
         "$defs": {
-            "cut": {
-                "type": "object",
-                "required": ["total_bytes", "cut_bytes", "rest"],
-                "properties": { "total_bytes": count(), "cut_bytes": count(), "rest": nullable(text()) },
-            },
+            "cut": cut(),
             "value": {
                 "type": "object",
                 "required": ["text", "data"],
@@ -274,6 +266,75 @@ pub fn outcome_schema() -> serde_json::Value {
                     },
                 },
             },
+        },
+    })
+}
+
+/// The JSON schema of [`CommandOutcome`](crate::CommandOutcome).
+pub fn command_outcome_schema() -> serde_json::Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "CommandOutcome",
+        "description": "How a shell command ended. Readers ignore fields they do not know.",
+        "type": "object",
+        "required": ["version", "status", "exit_code", "reason", "stdout", "stderr", "files_created",
+                     "files_modified", "files_deleted", "usage", "session", "notes"],
+        "properties": {
+            "version": { "const": OUTCOME_VERSION },
+            "status": { "enum": ["ok", "error", "timeout", "out_of_memory", "interrupted", "exited", "killed"] },
+            "exit_code": nullable(json!({ "type": "integer" })),
+            "reason": nullable(text()),
+            "stdout": text(),
+            "stderr": text(),
+            "stdout_cut": nullable(json!({ "$ref": "#/$defs/cut" })),
+            "stderr_cut": nullable(json!({ "$ref": "#/$defs/cut" })),
+            "files_created": texts(),
+            "files_modified": texts(),
+            "files_deleted": texts(),
+            "files_truncated": { "type": "boolean" },
+            "usage": usage(),
+            "session": text(),
+            "notes": texts(),
+        },
+        "$defs": { "cut": cut() },
+    })
+}
+
+fn text() -> serde_json::Value {
+    json!({ "type": "string" })
+}
+
+fn texts() -> serde_json::Value {
+    json!({ "type": "array", "items": text() })
+}
+
+fn count() -> serde_json::Value {
+    json!({ "type": "integer", "minimum": 0 })
+}
+
+fn nullable(schema: serde_json::Value) -> serde_json::Value {
+    json!({ "anyOf": [schema, { "type": "null" }] })
+}
+
+fn cut() -> serde_json::Value {
+    json!({
+        "type": "object",
+        "required": ["total_bytes", "cut_bytes", "rest"],
+        "properties": { "total_bytes": count(), "cut_bytes": count(), "rest": nullable(text()) },
+    })
+}
+
+fn usage() -> serde_json::Value {
+    json!({
+        "type": "object",
+        "required": ["wall_ms", "cpu_ms", "memory_bytes", "file_bytes", "tool_calls", "steps"],
+        "properties": {
+            "wall_ms": { "type": "number", "minimum": 0 },
+            "cpu_ms": { "type": "number", "minimum": 0 },
+            "memory_bytes": count(),
+            "file_bytes": count(),
+            "tool_calls": count(),
+            "steps": nullable(count()),
         },
     })
 }

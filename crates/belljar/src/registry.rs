@@ -1,18 +1,20 @@
 //! The sessions that are kept: looking at them, and clearing up, without any interpreter.
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use belljar_runtime::Runtime;
+use belljar_runtime::{Quiet, Runtime};
 pub use belljar_store::{Collected, Cooled, HistoryEntry, Parent, Prune, Pruned};
 use belljar_store::{Lease, Listed, SessionId, SessionRecord, Store, Tenant};
 use belljar_wasm::WasmEngine;
 use serde::Serialize;
 
 use crate::history::History;
-use crate::{Checkpoint, Error, Policy, Runtimes, default_state_dir};
+use crate::recipe::{Recipe, is_recipe};
+use crate::sandbox::{ENGINE_LABEL, engine_label};
+use crate::{Checkpoint, EngineKind, Environment, Error, Policy, Runtimes, default_state_dir};
 
 /// The sessions that are kept in a state directory.
 ///
@@ -47,6 +49,8 @@ pub struct SessionInfo {
     pub last_used_ms: u64,
     /// The environment that it was made in, by its hash.
     pub environment: String,
+    /// What runs it.
+    pub engine: EngineKind,
     /// Cells so far.
     pub cells: u32,
     /// Bytes of memory that aren't the environment's.
@@ -164,8 +168,13 @@ impl Registry {
         }
         let mut policy: Policy = serde_json::from_value(lease.record().policy.clone()).unwrap_or_default();
         let mounts = std::mem::take(&mut policy.mounts);
+        policy.install = false;
         let policy = serde_json::to_value(&policy).unwrap_or_default();
-        lease.update(|settings| settings.policy = policy)?;
+        let labels = engine_label(self.engine_of(&lease.record().environment));
+        lease.update(|settings| {
+            settings.policy = policy;
+            settings.labels.extend(labels);
+        })?;
         let session = info(lease.record(), false);
         Ok(Imported { session, dropped_mounts: mounts.into_iter().map(|mount| mount.guest).collect() })
     }
@@ -176,12 +185,37 @@ impl Registry {
             return Ok(());
         }
         let missing = || Error::NoEnvironment { environment: name.to_owned() };
-        let packed = packed.ok_or_else(missing)?;
+        let mut packed = packed.ok_or_else(missing)?;
+        if is_native(&mut packed).map_err(Error::Temporary)? {
+            let recipe = Recipe::import(&packed, name)?;
+            // Here and now, so that a session that can't be woken isn't taken in.
+            recipe.assemble(runtimes, &Quiet)?;
+            self.store.pin_environment(name, |directory| recipe.write_foreign(directory))?;
+            return Ok(());
+        }
         let cache = runtimes.cache()?;
         let runtime = |id: &str| Runtime::find(&cache, id);
         let unpack = |directory: &Path| WasmEngine::unpack_pinned(&packed, runtime, name, directory);
         self.store.pin_environment(name, unpack)?;
         Ok(())
+    }
+
+    /// What runs sessions of an environment that is pinned.
+    fn engine_of(&self, environment: &str) -> EngineKind {
+        match self.store.environment(environment) {
+            Some(pinned) if Recipe::is_in(&pinned) => EngineKind::Native,
+            _ => EngineKind::Wasm,
+        }
+    }
+
+    /// The environment that a session was made in, if it is a native one: a sandbox that is made for it needs no
+    /// other engine to wake the session.
+    pub fn native_environment(&self, name: &str) -> Result<Option<Environment>, Error> {
+        let record = self.store.record(&self.tenant, &SessionId::parse(name)?)?;
+        match self.store.environment(&record.environment) {
+            Some(pinned) if Recipe::is_in(&pinned) => Ok(Some(Recipe::read(&pinned)?.environment()?)),
+            _ => Ok(None),
+        }
     }
 
     /// Ends a session and forgets all that was kept of it, also if it is damaged.
@@ -232,8 +266,20 @@ pub(crate) fn export(store: &Store, lease: &Lease, to: &Path) -> Result<u64, Err
     let missing = || Error::NoEnvironment { environment: environment.clone() };
     let pinned = store.environment(environment).ok_or_else(missing)?;
     let mut packed = tempfile::NamedTempFile::new().map_err(Error::Temporary)?;
-    WasmEngine::pack_pinned(&pinned, BufWriter::new(&mut packed)).map_err(Error::Temporary)?;
+    if Recipe::is_in(&pinned) {
+        packed.write_all(&Recipe::read(&pinned)?.export()?).map_err(Error::Temporary)?;
+    } else {
+        WasmEngine::pack_pinned(&pinned, BufWriter::new(&mut packed)).map_err(Error::Temporary)?;
+    }
     Ok(lease.export(to, Some(packed.path()), &mut |_, _| ())?)
+}
+
+/// Whether what came along with a session describes a native environment. It is read from its beginning again.
+fn is_native(packed: &mut File) -> std::io::Result<bool> {
+    let mut start = Vec::new();
+    Read::by_ref(packed).take(1).read_to_end(&mut start)?;
+    packed.rewind()?;
+    Ok(is_recipe(&start))
 }
 
 /// A session that came from a file.
@@ -253,6 +299,7 @@ fn info(record: &SessionRecord, in_use: bool) -> SessionInfo {
         created_ms: record.created,
         last_used_ms: record.last_used,
         environment: record.environment.clone(),
+        engine: record.labels.get(ENGINE_LABEL).and_then(|name| name.parse().ok()).unwrap_or_default(),
         cells: record.cells,
         memory_bytes: record.memory_bytes,
         file_bytes: record.file_bytes,

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use belljar_engine::{Engine, GuestSpec, Mount, MountAccess};
+use belljar_engine::{Engine, GuestSpec, Layer, Mount, MountAccess};
+use belljar_native::NativeEngine;
 use belljar_packages::Spec;
 use belljar_runtime::{Cache, Maker, Progress, Quiet, Runtime};
 use belljar_store::{Lease, NewSession, Parent, SessionId, Store, Tenant};
@@ -14,9 +15,12 @@ use tempfile::TempDir;
 
 use crate::environment::Assembled;
 use crate::keeper::{Keeper, Rules};
+use crate::recipe::Recipe;
 use crate::session::{Live, Slot, Verification};
 use crate::tool::ToolTable;
-use crate::{Environment, Error, Outcome, Policy, Registry, Request, Session, Tool, default_cache_dir};
+use crate::{
+    EngineKind, Environment, Error, Outcome, Policy, Registry, Request, Session, Tool, default_cache_dir,
+};
 
 /// Makes sessions. Made once and shared; cloning it is cheap.
 #[derive(Clone)]
@@ -27,7 +31,7 @@ pub struct Sandbox {
 /// What a sandbox and its sessions share.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
-    wasm: WasmEngine,
+    origin: Origin,
     spec: Arc<GuestSpec>,
     policy: Policy,
     pub(crate) tools: Arc<ToolTable>,
@@ -37,6 +41,28 @@ pub(crate) struct Shared {
     others: Mutex<BTreeMap<String, Arc<dyn Engine>>>,
     runtimes: Runtimes,
     tracking: Tracking,
+}
+
+/// How the engine's environment is put aside for sessions that are kept.
+enum Origin {
+    Wasm(WasmEngine),
+    Native(Recipe),
+}
+
+impl Origin {
+    fn kind(&self) -> EngineKind {
+        match self {
+            Self::Wasm(_) => EngineKind::Wasm,
+            Self::Native(_) => EngineKind::Native,
+        }
+    }
+
+    fn pin(&self, directory: &Path) -> std::io::Result<()> {
+        match self {
+            Self::Wasm(engine) => engine.pin(directory),
+            Self::Native(recipe) => recipe.write(directory),
+        }
+    }
 }
 
 /// Where sessions are kept.
@@ -115,7 +141,7 @@ impl Sandbox {
         let mut policy: Policy = serde_json::from_value(record.policy.clone())
             .map_err(|error| Error::RecordedPolicy { session: name.to_owned(), reason: error.to_string() })?;
         change(&mut policy);
-        let spec = self.shared.spec_for(&policy)?;
+        let spec = self.shared.spec_for(&policy, self.shared.kind_of(&record.environment))?;
         let mut slot = Slot::new(id, Arc::clone(&self.shared), spec, Arc::default(), None, true);
         slot.cells = record.cells;
         Ok(Session::new(slot))
@@ -153,11 +179,48 @@ impl Sandbox {
         self.shared.engine.environment()
     }
 
-    /// Whether the kernel finds the writes of a cell here. Elsewhere pages are compared, which costs each
-    /// cell a little more.
-    pub fn tracks_writes(&self) -> bool {
-        self.shared.wasm.tracks_writes()
+    /// What runs new sessions.
+    pub fn engine(&self) -> EngineKind {
+        self.shared.origin.kind()
     }
+
+    /// What stands between new sessions and the host, and what of it is missing here. The wasm engine has no such
+    /// layers: its guests can't name anything of the host.
+    pub fn layers(&self) -> Vec<Layer> {
+        self.shared.engine.layers()
+    }
+
+    /// Whether the kernel finds the writes of a cell here. Elsewhere pages are compared, which costs each
+    /// cell of the wasm engine a little more.
+    pub fn tracks_writes(&self) -> bool {
+        matches!(&self.shared.origin, Origin::Wasm(engine) if engine.tracks_writes())
+    }
+}
+
+/// What stands between sessions of the native engine and the host on this machine. Nothing is started.
+pub fn native_layers() -> Vec<Layer> {
+    belljar_native::layers()
+}
+
+/// Refuses an engine that lacks a layer which the policy requires.
+pub(crate) fn check_layers(engine: &dyn Engine, spec: &GuestSpec) -> Result<(), Error> {
+    if spec.require.is_empty() {
+        return Ok(());
+    }
+    let layers = engine.layers();
+    for name in &spec.require {
+        let found = layers.iter().find(|layer| layer.name == *name);
+        if found.is_some_and(Layer::is_active) {
+            continue;
+        }
+        return Err(Error::MissingLayer {
+            layer: name.clone(),
+            engine: engine.name(),
+            reason: found.and_then(|layer| layer.missing.clone()),
+            advice: found.and_then(|layer| layer.hint.clone()),
+        });
+    }
+    Ok(())
 }
 
 impl Shared {
@@ -196,13 +259,15 @@ impl Shared {
         let keeping = self.keeping()?;
         if environment == self.engine.environment() {
             // So that a later version of Belljar still has it.
-            let pinned = keeping.store.pin_environment(&environment, |directory| self.wasm.pin(directory))?;
+            let pinned =
+                keeping.store.pin_environment(&environment, |directory| self.origin.pin(directory))?;
             if WasmEngine::is_foreign(&pinned) {
                 // Somebody imported a session in it first; of what they sent only a part is known to be the same.
-                keeping.store.replace_environment(&environment, |directory| self.wasm.pin(directory))?;
+                keeping.store.replace_environment(&environment, |directory| self.origin.pin(directory))?;
             }
         }
-        let new = NewSession { id, environment, policy, parent, labels: BTreeMap::new() };
+        let labels = engine_label(self.origin.kind());
+        let new = NewSession { id, environment, policy, parent, labels };
         Ok(keeping.store.create(&keeping.tenant, new)?)
     }
 
@@ -217,28 +282,52 @@ impl Shared {
         }
         let missing = || Error::NoEnvironment { environment: environment.to_owned() };
         let pinned = self.keeping()?.store.environment(environment).ok_or_else(missing)?;
-        let engine = WasmEngine::pinned(&pinned, self.runtimes.cache()?)?.tracking(self.tracking).load()?;
+        let engine: Arc<dyn Engine> = if Recipe::is_in(&pinned) {
+            Arc::new(Recipe::read(&pinned)?.load(&self.runtimes, &Quiet)?)
+        } else {
+            Arc::new(WasmEngine::pinned(&pinned, self.runtimes.cache()?)?.tracking(self.tracking).load()?)
+        };
         if engine.environment() != environment {
             return Err(missing());
         }
-        let engine: Arc<dyn Engine> = Arc::new(engine);
         others.insert(environment.to_owned(), Arc::clone(&engine));
         Ok(engine)
     }
 
+    /// What runs sessions that were made in this environment.
+    fn kind_of(&self, environment: &str) -> EngineKind {
+        if environment == self.engine.environment() {
+            return self.origin.kind();
+        }
+        let pinned = self.keeping.as_ref().and_then(|keeping| keeping.store.environment(environment));
+        if pinned.is_some_and(|pinned| Recipe::is_in(&pinned)) {
+            EngineKind::Native
+        } else {
+            EngineKind::Wasm
+        }
+    }
+
     /// What guests with this policy are made from.
-    fn spec_for(&self, policy: &Policy) -> Result<Arc<GuestSpec>, Error> {
-        let spec = policy.spec()?;
+    fn spec_for(&self, policy: &Policy, engine: EngineKind) -> Result<Arc<GuestSpec>, Error> {
+        let spec = policy.spec(engine)?;
         let (tools, argv) = (self.spec.tools.clone(), self.spec.argv.clone());
         Ok(Arc::new(GuestSpec { tools, argv, ..spec }))
     }
 }
 
+/// Something that was said of a policy.
+type Change = Box<dyn FnOnce(&mut Policy) + Send + Sync>;
+
 /// Sets up a [`Sandbox`].
 #[derive(Default)]
 pub struct SandboxBuilder {
-    policy: Policy,
+    /// A policy as a whole; by default the engine's, which may be chosen later.
+    policy: Option<Policy>,
+    /// What was said of the policy since, in that order.
+    changes: Vec<Change>,
     environment: Environment,
+    /// If it was said apart from the environment.
+    engine: Option<EngineKind>,
     tools: Vec<Tool>,
     runtimes: Runtimes,
     warm: usize,
@@ -259,22 +348,28 @@ const IDLE_HIBERNATE: Duration = Duration::from_secs(15 * 60);
 const WAIT: Duration = Duration::from_secs(30);
 
 impl SandboxBuilder {
-    /// What sessions may use, as a whole.
+    /// What runs sessions: by default CPython on WebAssembly, in this process. [`EngineKind::Native`] is the machine's
+    /// own CPython in a jail of the kernel's, with threads, processes and native packages.
+    pub fn engine(mut self, engine: EngineKind) -> Self {
+        self.engine = Some(engine);
+        self
+    }
+
+    /// What sessions may use, as a whole; by default [`Policy::for_engine`].
     pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
+        self.policy = Some(policy);
+        self.changes.clear();
         self
     }
 
     /// Wall time of a cell.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.policy.timeout = Some(timeout);
-        self
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.change(move |policy| policy.timeout = Some(timeout))
     }
 
     /// Bytes of memory of an interpreter.
-    pub fn memory(mut self, bytes: u64) -> Self {
-        self.policy.memory = bytes;
-        self
+    pub fn memory(self, bytes: u64) -> Self {
+        self.change(move |policy| policy.memory = bytes)
     }
 
     /// Shows a host directory to sessions, for reading.
@@ -289,9 +384,15 @@ impl SandboxBuilder {
     }
 
     /// Sets an environment variable.
-    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.policy.env.insert(name.into(), value.into());
-        self
+    pub fn env(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let (name, value) = (name.into(), value.into());
+        self.change(move |policy| drop(policy.env.insert(name, value)))
+    }
+
+    /// Starts nothing where this [layer](Layer) of the engine's isolation is missing.
+    pub fn require(self, layer: impl Into<String>) -> Self {
+        let layer = layer.into();
+        self.change(move |policy| policy.require.extend([layer]))
     }
 
     /// Gives sessions a package, with what it depends on: a requirement such as `jinja2>=3`, or the path of a
@@ -346,9 +447,8 @@ impl SandboxBuilder {
     }
 
     /// Whether the packages are on `sys.path` from the start, as they are by default.
-    pub fn inject_setup(mut self, inject: bool) -> Self {
-        self.policy.inject_setup = inject;
-        self
+    pub fn inject_setup(self, inject: bool) -> Self {
+        self.change(move |policy| policy.inject_setup = inject)
     }
 
     /// Sets `sys.argv`.
@@ -445,26 +545,20 @@ impl SandboxBuilder {
     }
 
     /// Makes the sandbox on this thread.
-    pub fn build_blocking(self) -> Result<Sandbox, Error> {
-        let mut spec = self.policy.spec()?;
-        let tools = ToolTable::new(self.tools)?;
+    pub fn build_blocking(mut self) -> Result<Sandbox, Error> {
+        let kind = *self.engine.get_or_insert(self.environment.engine);
+        let policy = self.take_policy(kind);
+        let mut spec = policy.spec(kind)?;
+        let tools = ToolTable::new(std::mem::take(&mut self.tools))?;
         spec.tools = tools.specs();
-        if let Some(argv) = self.argv {
+        if let Some(argv) = self.argv.take() {
             spec.argv = argv;
         }
-        let progress: &dyn Progress = match &self.progress {
-            Some(progress) => progress.as_ref(),
-            None => &Quiet,
-        };
-        let mut environment = self.environment;
-        environment.setup_memory.get_or_insert(self.policy.memory);
-        let Assembled { runtime, cache, layer, .. } = environment.assemble(&self.runtimes, progress)?;
-        let engine = WasmEngine::builder(runtime, cache)
-            .layer(layer)
-            .progress(progress)
-            .tracking(self.tracking)
-            .steps(spec.limits.steps.is_some())
-            .load()?;
+        let mut environment = std::mem::take(&mut self.environment);
+        environment.engine = kind;
+        environment.setup_memory.get_or_insert(policy.memory);
+        let (engine, origin) = self.load(environment, &spec)?;
+        check_layers(engine.as_ref(), &spec)?;
         let spec = Arc::new(spec);
         engine.warm(&spec, self.warm);
         let keeping = self.state_dir.map(|directory| {
@@ -480,10 +574,10 @@ impl SandboxBuilder {
             memory: self.live_memory,
         };
         let shared = Shared {
-            engine: Arc::new(engine.clone()),
-            wasm: engine,
+            engine,
+            origin,
             spec,
-            policy: self.policy,
+            policy,
             tools: Arc::new(tools),
             keeping: keeping.transpose()?,
             keeper: Keeper::new(rules),
@@ -494,27 +588,87 @@ impl SandboxBuilder {
         Ok(Sandbox { shared: Arc::new(shared) })
     }
 
+    /// The engine for an environment, and how that is put aside.
+    fn load(
+        &self,
+        mut environment: Environment,
+        spec: &GuestSpec,
+    ) -> Result<(Arc<dyn Engine>, Origin), Error> {
+        let progress: &dyn Progress = match &self.progress {
+            Some(progress) => progress.as_ref(),
+            None => &Quiet,
+        };
+        match environment.engine {
+            EngineKind::Wasm => {
+                let Assembled { runtime, cache, layer, .. } =
+                    environment.assemble(&self.runtimes, progress)?;
+                let engine = WasmEngine::builder(runtime, cache)
+                    .layer(layer)
+                    .progress(progress)
+                    .tracking(self.tracking)
+                    .steps(spec.limits.steps.is_some())
+                    .load()?;
+                Ok((Arc::new(engine.clone()), Origin::Wasm(engine)))
+            }
+            EngineKind::Native => {
+                // A kept session is woken with the same packages, whatever the words mean by then.
+                environment.lock = Some(environment.lock(&self.runtimes, progress)?);
+                let made = environment.assemble_native(&self.runtimes, progress)?;
+                let recipe = Recipe::new(&environment, &made);
+                let engine = NativeEngine::load(made, &self.runtimes.cache()?)?;
+                Ok((Arc::new(engine), Origin::Native(recipe)))
+            }
+        }
+    }
+
+    /// Where the interpreter comes from, as far as that was said.
+    pub(crate) fn runtimes_mut(&mut self) -> &mut Runtimes {
+        &mut self.runtimes
+    }
+
+    /// The engine, if it was said apart from the environment.
+    pub(crate) fn said_engine(&self) -> Option<EngineKind> {
+        self.engine
+    }
+
     /// Where sessions and named environments are kept, and whose they are.
     pub(crate) fn keeps(&self) -> (Option<PathBuf>, Option<Tenant>) {
         (self.state_dir.clone(), self.tenant.clone())
     }
 
-    pub(crate) fn policy_mut(&mut self) -> &mut Policy {
-        &mut self.policy
-    }
-
-    fn add_mount(mut self, host: PathBuf, guest: String, access: MountAccess) -> Self {
-        self.policy.mounts.push(Mount { host, guest, access });
+    /// Changes the policy when it is known which one it is.
+    pub(crate) fn change(mut self, change: impl FnOnce(&mut Policy) + Send + Sync + 'static) -> Self {
+        self.changes.push(Box::new(change));
         self
     }
+
+    fn take_policy(&mut self, engine: EngineKind) -> Policy {
+        let mut policy = self.policy.take().unwrap_or_else(|| Policy::for_engine(engine));
+        for change in self.changes.drain(..) {
+            change(&mut policy);
+        }
+        policy
+    }
+
+    fn add_mount(self, host: PathBuf, guest: String, access: MountAccess) -> Self {
+        self.change(move |policy| policy.mounts.push(Mount { host, guest, access }))
+    }
 }
+
+/// The label of a session that says what runs it, for those who list sessions: the environment counts.
+pub(crate) fn engine_label(engine: EngineKind) -> BTreeMap<String, String> {
+    [(ENGINE_LABEL.to_owned(), engine.to_string())].into()
+}
+
+pub(crate) const ENGINE_LABEL: &str = "engine";
 
 /// Where the interpreter comes from and where it is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Runtimes {
     /// The cache; by default the user's.
     pub cache_dir: Option<PathBuf>,
-    /// A host Python to make the interpreter with; by default what is found on the path.
+    /// A host Python to make the interpreter with, and the one that the native engine runs; by default what is found on
+    /// the path.
     pub python: Option<PathBuf>,
     /// Fetch nothing.
     pub offline: bool,

@@ -1,5 +1,6 @@
 //! One interpreter with its variables and files.
 
+mod commands;
 mod interrupts;
 mod slot;
 mod verification;
@@ -13,6 +14,7 @@ use belljar_store::SessionId;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, oneshot};
 
+pub use self::commands::SessionDescription;
 pub(crate) use self::interrupts::Switch;
 pub(crate) use self::slot::{Life, Live, Slot};
 pub(crate) use self::verification::Verification;
@@ -58,7 +60,8 @@ impl Session {
 
     /// Runs code to its end. Dropping the future interrupts the cell.
     pub async fn run(&self, request: impl Into<Request>) -> Result<Outcome, Error> {
-        let (receiver, mut stop) = self.start_with(request.into(), None).await;
+        let request = request.into();
+        let (receiver, mut stop) = self.start_with(None, |slot, host| slot.run(request, host)).await;
         let outcome = receiver.await.unwrap_or(Err(Error::Abandoned));
         stop.armed = false;
         outcome
@@ -66,8 +69,9 @@ impl Session {
 
     /// Starts code and returns at once; its events can be heard while it runs.
     pub async fn start(&self, request: impl Into<Request>) -> RunningCell {
-        let events = Arc::new(EventQueue::default());
-        let (outcome, stop) = self.start_with(request.into(), Some(Arc::clone(&events))).await;
+        let (request, events) = (request.into(), Arc::new(EventQueue::default()));
+        let heard = Some(Arc::clone(&events));
+        let (outcome, stop) = self.start_with(heard, |slot, host| slot.run(request, host)).await;
         RunningCell { events, outcome, stop }
     }
 
@@ -82,13 +86,11 @@ impl Session {
         request: impl Into<Request>,
         observer: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Outcome, Error> {
-        let life = Arc::default();
-        let host = Host { tools: Arc::clone(&self.tools), runtime: None, life, observer };
-        self.slot.blocking_lock().run(request.into(), Arc::new(host))
+        self.slot.blocking_lock().run(request.into(), self.host(observer))
     }
 
-    /// Asks the running cell to stop: by a `KeyboardInterrupt` first, hard if it doesn't give way. The
-    /// variables stay. Does nothing between cells. Can be called from any thread.
+    /// Asks the running cell or command to stop: by a `KeyboardInterrupt` or a signal first, hard if it doesn't give
+    /// way. The variables stay. Does nothing between cells. Can be called from any thread.
     pub fn interrupt(&self) {
         self.switch.interrupt();
     }
@@ -309,11 +311,16 @@ impl Session {
         tokio::task::spawn_blocking(move || body(&mut slot)).await.unwrap_or(Err(Error::Abandoned))
     }
 
-    async fn start_with(
+    /// The host's side of a cell on this thread.
+    fn host(&self, observer: impl Fn(Event) + Send + Sync + 'static) -> Arc<dyn CellHost> {
+        Arc::new(Host { tools: Arc::clone(&self.tools), runtime: None, life: Arc::default(), observer })
+    }
+
+    async fn start_with<O: Send + 'static>(
         &self,
-        request: Request,
         events: Option<Arc<EventQueue>>,
-    ) -> (oneshot::Receiver<Result<Outcome, Error>>, InterruptOnDrop) {
+        body: impl FnOnce(&mut Slot, Arc<dyn CellHost>) -> Result<O, Error> + Send + 'static,
+    ) -> (oneshot::Receiver<Result<O, Error>>, InterruptOnDrop) {
         let slot = Arc::clone(&self.slot).lock_owned().await;
         let (sender, receiver) = oneshot::channel();
         let life = Arc::new(CellLife::default());
@@ -333,7 +340,7 @@ impl Session {
         let stop = InterruptOnDrop { interrupter, life: Arc::clone(&life), armed: true };
         tokio::task::spawn_blocking(move || {
             let mut slot = slot;
-            let outcome = slot.run(request, Arc::new(host));
+            let outcome = body(&mut slot, Arc::new(host));
             life.end();
             if let Some(events) = events {
                 events.close();
@@ -372,11 +379,7 @@ fn fork(slot: &mut Slot, which: Option<&Which>, names: &[Option<SessionId>]) -> 
         slot.commit()?;
         slot.live()?.verification.finish()?;
     }
-    let environment = match &slot.live()?.lease {
-        Some(lease) => lease.record().environment.clone(),
-        None => slot.shared.engine.environment().to_owned(),
-    };
-    let engine = slot.shared.engine_for(&environment)?;
+    let engine = slot.engine()?;
     let mut children: Vec<Slot> = Vec::with_capacity(names.len());
     for name in names {
         let id = name.clone().unwrap_or_else(SessionId::generate);

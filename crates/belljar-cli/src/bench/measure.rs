@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use belljar::{Outcome, Policy, Rollback, Runtimes, Sandbox, SandboxBuilder, Tool};
+use belljar::{EngineKind, Outcome, Policy, Rollback, Runtimes, Sandbox, SandboxBuilder, Tool};
 use serde::Serialize;
 
 use super::sample::{Sample, microseconds, milliseconds, time};
@@ -72,18 +72,18 @@ pub(super) struct Throughput {
 }
 
 /// Measures everything; takes about a minute, a quarter of it if `quick`.
-pub(super) fn all(runtimes: &Runtimes, quick: bool) -> anyhow::Result<Measured> {
+pub(super) fn all(runtimes: &Runtimes, engine: EngineKind, quick: bool) -> anyhow::Result<Measured> {
     let many = |count: usize| if quick { count.div_ceil(10) } else { count };
-    let builder = || Sandbox::builder().runtimes(runtimes.clone());
+    let builder = || Sandbox::builder().runtimes(runtimes.clone()).engine(engine);
     let sandbox = builder().build_blocking()?;
     // Processes first: they are compared with Python's, and nothing else of ours runs yet.
-    let (process_ms, python_process_ms) = processes(many(40))?;
+    let (process_ms, python_process_ms) = processes(many(40), engine)?;
     Ok(Measured {
         fresh_ms: fresh(&sandbox, many(300))?,
         fresh_warmed_ms: fresh_warmed(builder(), many(200))?,
         cell_us: cells(&sandbox, many(3000), Duration::ZERO)?,
         cell_rested_us: cells(&sandbox, many(300), Duration::from_millis(2))?,
-        cell_without_rollback_us: cells(&without_rollback(builder())?, many(3000), Duration::ZERO)?,
+        cell_without_rollback_us: cells(&without_rollback(builder(), engine)?, many(3000), Duration::ZERO)?,
         tool_us: tools(builder(), many(40))?,
         process_ms,
         python_process_ms,
@@ -114,8 +114,8 @@ fn fresh_warmed(builder: SandboxBuilder, count: usize) -> anyhow::Result<Sample>
     })
 }
 
-fn without_rollback(builder: SandboxBuilder) -> anyhow::Result<Sandbox> {
-    let policy = Policy { rollback: Rollback::Never, ..Policy::default() };
+fn without_rollback(builder: SandboxBuilder, engine: EngineKind) -> anyhow::Result<Sandbox> {
+    let policy = Policy { rollback: Rollback::Never, ..Policy::for_engine(engine) };
     Ok(builder.policy(policy).build_blocking()?)
 }
 
@@ -153,7 +153,7 @@ fn tools(builder: SandboxBuilder, count: usize) -> anyhow::Result<Sample> {
     Sample::collect(count, || Ok((cell("tools.identity(n)")? - cell("pass")?).max(0.0) / CALLS))
 }
 
-fn processes(count: usize) -> anyhow::Result<(Sample, Option<Sample>)> {
+fn processes(count: usize, engine: EngineKind) -> anyhow::Result<(Sample, Option<Sample>)> {
     let program = std::env::current_exe().context("finding the command itself")?;
     let start = |command: &Path, arguments: &[&str]| -> anyhow::Result<f64> {
         let (taken, output) =
@@ -161,11 +161,11 @@ fn processes(count: usize) -> anyhow::Result<(Sample, Option<Sample>)> {
         ensure!(output.stdout == b"1\n", "{} printed {:?}", command.display(), output.stdout);
         Ok(milliseconds(taken))
     };
-    let python = Path::new(SYSTEM_PYTHON);
+    let (python, engine) = (Path::new(SYSTEM_PYTHON), engine.to_string());
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     // One after the other, so that both meet the same noise.
     for _ in 0..count {
-        ours.push(start(&program, &["run", "-c", "print(1)"])?);
+        ours.push(start(&program, &["run", "--engine", &engine, "-c", "print(1)"])?);
         if python.exists() {
             theirs.push(start(python, &["-c", "print(1)"])?);
         }

@@ -8,20 +8,26 @@ use std::process::{self, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use belljar::{Outcome, Runtimes, Sandbox, SandboxBuilder, Session, default_state_dir};
+use belljar::{EngineKind, Outcome, Policy, Runtimes, Sandbox, SandboxBuilder, Session, default_state_dir};
 
 use super::sample::{milliseconds, time};
 
 /// What every benchmark of sessions needs.
 pub(super) struct Scene {
     runtimes: Runtimes,
+    engine: EngineKind,
     quick: bool,
     directory: PathBuf,
 }
 
 impl Scene {
     /// Makes a directory below `parent`; by default on the disk of the user's data.
-    pub(super) fn new(runtimes: Runtimes, quick: bool, parent: Option<&Path>) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        runtimes: Runtimes,
+        engine: EngineKind,
+        quick: bool,
+        parent: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let parent = match parent {
             Some(parent) => parent.to_owned(),
             None => user_data()?,
@@ -30,7 +36,7 @@ impl Scene {
         let directory = parent.join(format!(".belljar-bench-{}", process::id()));
         fs::create_dir(&directory)
             .with_context(|| format!("making {}; --scratch names another place", directory.display()))?;
-        Ok(Self { runtimes, quick, directory })
+        Ok(Self { runtimes, engine, quick, directory })
     }
 
     /// So many samples, or a tenth of them.
@@ -57,7 +63,16 @@ impl Scene {
 
     /// For sessions that live in memory.
     pub(super) fn builder(&self) -> SandboxBuilder {
-        Sandbox::builder().runtimes(self.runtimes.clone())
+        Sandbox::builder().runtimes(self.runtimes.clone()).engine(self.engine)
+    }
+
+    /// What its sessions may use.
+    pub(super) fn policy(&self) -> Policy {
+        Policy::for_engine(self.engine)
+    }
+
+    pub(super) fn engine(&self) -> EngineKind {
+        self.engine
     }
 
     /// For sessions that are kept, in a state directory of this name.
@@ -75,6 +90,13 @@ impl Scene {
         if let Some(cache) = &self.runtimes.cache_dir {
             command.env("BELLJAR_CACHE_DIR", cache);
         }
+        Ok(command)
+    }
+
+    /// `belljar run`, with the same engine.
+    pub(super) fn run_command(&self) -> anyhow::Result<Command> {
+        let mut command = self.command()?;
+        command.args(["run", "--engine", &self.engine.to_string()]);
         Ok(command)
     }
 }

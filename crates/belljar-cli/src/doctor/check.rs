@@ -1,12 +1,13 @@
 //! One thing that was looked at.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     pub(crate) health: Health,
     /// What was found.
     pub(crate) found: String,
@@ -25,16 +26,24 @@ pub(crate) enum Health {
 }
 
 impl Check {
-    pub(crate) fn good(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, health: Health::Good, found: found.into(), advice: None }
+    pub(crate) fn good(name: impl Into<Cow<'static, str>>, found: impl Into<String>) -> Self {
+        Self { name: name.into(), health: Health::Good, found: found.into(), advice: None }
     }
 
-    pub(crate) fn poor(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { name, health: Health::Poor, found: found.into(), advice: Some(advice.into()) }
+    pub(crate) fn poor(
+        name: impl Into<Cow<'static, str>>,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self { name: name.into(), health: Health::Poor, found: found.into(), advice: Some(advice.into()) }
     }
 
-    pub(crate) fn bad(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { name, health: Health::Bad, found: found.into(), advice: Some(advice.into()) }
+    pub(crate) fn bad(
+        name: impl Into<Cow<'static, str>>,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self { name: name.into(), health: Health::Bad, found: found.into(), advice: Some(advice.into()) }
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) enum Typed {
     Cell(Vec<u8>),
     /// A line that begins with `%`, without it.
     Command(String),
+    /// A line that begins with `!`, without it.
+    Shell(String),
     End,
 }
 
@@ -54,10 +56,11 @@ impl Input {
         loop {
             match self.line(&block)? {
                 Line::Text(line) => {
-                    if let (true, Some(command)) = (block.is_empty(), line.trim_ascii().strip_prefix(b"%")) {
-                        return Ok(Typed::Command(
-                            String::from_utf8_lossy(command.trim_ascii()).into_owned(),
-                        ));
+                    if let Some(typed) = special(&line).filter(|_| block.is_empty()) {
+                        if matches!(typed, Typed::Shell(_)) {
+                            self.remember(&line);
+                        }
+                        return Ok(typed);
                     }
                     block.push(&line);
                 }
@@ -100,6 +103,16 @@ impl Input {
         if let Some(file) = history {
             let _ = editor.append_history(file);
         }
+    }
+}
+
+/// A line that isn't Python.
+fn special(line: &[u8]) -> Option<Typed> {
+    let text = |rest: &[u8]| String::from_utf8_lossy(rest.trim_ascii()).into_owned();
+    match line.trim_ascii() {
+        [b'%', rest @ ..] => Some(Typed::Command(text(rest))),
+        [b'!', rest @ ..] => Some(Typed::Shell(text(rest))),
+        _ => None,
     }
 }
 

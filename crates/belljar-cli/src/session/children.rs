@@ -13,7 +13,7 @@ const TOGETHER: u16 = 32;
 
 pub(super) fn fork(arguments: ForkArguments) -> anyhow::Result<ExitCode> {
     let ForkArguments { name, new_name, from, count, waking } = arguments;
-    let (answer, keeping, sandbox) = waking.sandbox()?;
+    let (answer, keeping, sandbox) = waking.sandbox(&name)?;
     let registry = keeping.registry()?;
     let from = from.map(|from| which(Some(&from)));
     let mut children = Vec::with_capacity(count.into());

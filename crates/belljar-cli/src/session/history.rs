@@ -50,9 +50,18 @@ pub(super) fn show(name: &str, notebook: Option<&Path>, common: Common) -> anyho
 
 /// One cell: its code behind prompts.
 pub(crate) fn tell_cell(number: u32, about: &str, code: &str) -> String {
+    tell_prompted(number, about, code, [">>>", "..."])
+}
+
+/// One shell command.
+pub(crate) fn tell_command(number: u32, about: &str, line: &str) -> String {
+    tell_prompted(number, about, line, ["$", ">"])
+}
+
+fn tell_prompted(number: u32, about: &str, code: &str, [first, further]: [&str; 2]) -> String {
     let mut text = format!("[{number}] {about}\n");
     for (index, line) in code.trim_end().lines().enumerate() {
-        let prompt = if index == 0 { ">>>" } else { "..." };
+        let prompt = if index == 0 { first } else { further };
         text += format!("{prompt} {}", printable(line)).trim_end();
         text.push('\n');
     }
@@ -71,7 +80,11 @@ fn write_notebook(history: &History, file: &Path) -> anyhow::Result<ExitCode> {
 
 fn describe(entry: &HistoryEntry) -> String {
     let time = Moment(entry.started_ms);
-    if entry.kind != "cell" {
+    if entry.kind == "command" && entry.outcome.is_none() {
+        let about = format!("{time}  {}", entry.note.as_deref().unwrap_or("-"));
+        return tell_command(entry.number, &about, &entry.code);
+    }
+    if !["cell", "command"].contains(&entry.kind.as_str()) {
         return format!(
             "[{}] {time}  {}: {}\n",
             entry.number,
@@ -88,7 +101,8 @@ fn describe(entry: &HistoryEntry) -> String {
             let _ = write!(about, "  (state {})", state.replace('_', " "));
         }
     }
-    let mut text = tell_cell(entry.number, &about, &entry.code);
+    let tell = if entry.kind == "command" { tell_command } else { tell_cell };
+    let mut text = tell(entry.number, &about, &entry.code);
     for part in [
         &outcome["stdout"],
         &outcome["stderr"],
@@ -125,7 +139,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// Without what could move a terminal's cursor.
-fn printable(line: &str) -> String {
+pub(crate) fn printable(line: &str) -> String {
     line.chars()
         .map(|character| if character.is_control() && character != '\t' { '\u{fffd}' } else { character })
         .collect()

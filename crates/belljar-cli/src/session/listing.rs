@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use belljar::{Checkpoint, SessionInfo, SessionLife, Which};
+use belljar::{Checkpoint, EngineKind, SessionInfo, SessionLife, Which};
 use serde::Serialize;
 
 use super::arguments::Common;
@@ -77,7 +77,7 @@ pub(crate) fn checkpoint_table(checkpoints: &[Checkpoint]) -> String {
 }
 
 fn session_table(sessions: &[SessionInfo]) -> String {
-    let columns = [
+    let mut columns = vec![
         ("NAME", Left),
         ("STATE", Left),
         ("CELLS", Right),
@@ -87,8 +87,13 @@ fn session_table(sessions: &[SessionInfo]) -> String {
         ("DISK", Right),
         ("PARENT", Left),
     ];
+    // Where all have the same, it needs no room.
+    let mixed = sessions.iter().any(|session| session.engine != EngineKind::default());
+    if mixed {
+        columns.push(("ENGINE", Left));
+    }
     let row = |session: &SessionInfo| {
-        vec![
+        let mut cells = vec![
             session.id.to_string(),
             life(session.state).to_owned(),
             session.cells.to_string(),
@@ -97,7 +102,9 @@ fn session_table(sessions: &[SessionInfo]) -> String {
             Size(session.file_bytes).to_string(),
             Size(session.stored_bytes).to_string(),
             session.parent.as_ref().map_or_else(|| "-".to_owned(), |parent| parent.session.to_string()),
-        ]
+        ];
+        cells.extend(mixed.then(|| session.engine.to_string()));
+        cells
     };
     table(&columns, &sessions.iter().map(row).collect::<Vec<_>>())
 }
@@ -123,6 +130,7 @@ fn description(session: &SessionInfo) -> String {
         };
         line("parent", &format!("{}, {from}", parent.session));
     }
+    line("engine", &session.engine.to_string());
     line("environment", &session.environment);
     match serde_json::from_value::<belljar::Policy>(session.policy.clone()) {
         Ok(policy) => {

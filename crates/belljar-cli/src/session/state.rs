@@ -14,8 +14,8 @@ pub(super) fn create(arguments: CreateArguments) -> anyhow::Result<ExitCode> {
     let CreateArguments { name, limits, environment, waking: Waking { common, runtime } } = arguments;
     let (answer, keeping) = common.split()?;
     let setting = environment.setting(runtime)?;
-    let policy = setting.policy(&limits);
     let environment = setting.environment(|| Ok(keeping.clone()))?;
+    let policy = setting.policy(&limits, environment.engine);
     let builder = setting.builder(policy, environment, answer.audience());
     let sandbox = keeping.tell(builder).build_blocking()?;
     let session = sandbox.create_blocking(name.as_deref())?;
@@ -33,7 +33,7 @@ pub(super) fn checkpoint(arguments: CheckpointArguments) -> anyhow::Result<ExitC
         let document = || json!({ "session": name, "checkpoints": checkpoints });
         return answer.give(document, || checkpoint_table(&checkpoints));
     }
-    let (answer, _, sandbox) = waking.sandbox()?;
+    let (answer, _, sandbox) = waking.sandbox(&name)?;
     match delete {
         Some(delete) => {
             awake(&sandbox, &name, |session| session.delete_checkpoint_blocking(which(Some(&delete))))?;
@@ -49,14 +49,14 @@ pub(super) fn checkpoint(arguments: CheckpointArguments) -> anyhow::Result<ExitC
 }
 
 pub(super) fn roll_back(name: &str, checkpoint: Option<&str>, waking: Waking) -> anyhow::Result<ExitCode> {
-    let (answer, _, sandbox) = waking.sandbox()?;
+    let (answer, _, sandbox) = waking.sandbox(name)?;
     let checkpoint = awake(&sandbox, name, |session| session.rollback_blocking(which(checkpoint)))?;
     let document = || json!({ "session": name, "checkpoint": checkpoint });
     answer.give(document, || format!("{name}: as at {}", checkpoint_words(&checkpoint)))
 }
 
 pub(super) fn undo(name: &str, cells: usize, waking: Waking) -> anyhow::Result<ExitCode> {
-    let (answer, _, sandbox) = waking.sandbox()?;
+    let (answer, _, sandbox) = waking.sandbox(name)?;
     let (undone, undoable) =
         awake(&sandbox, name, |session| Ok((session.undo_blocking(cells)?, session.undoable_blocking()?)))?;
     let document = || json!({ "session": name, "undone": undone, "undoable": undoable });
@@ -77,14 +77,14 @@ pub(super) fn hibernate(name: &str, waking: Waking) -> anyhow::Result<ExitCode> 
     if !was_live {
         return answer.give(document, || format!("{name}: hibernated already"));
     }
-    let (_, _, sandbox) = waking.sandbox()?;
+    let (_, _, sandbox) = waking.sandbox(name)?;
     // Whoever had it awake has put it to sleep when it can be had, or is gone.
     awake(&sandbox, name, Session::wake_blocking)?;
     answer.give(document, || format!("{name}: hibernated"))
 }
 
 pub(super) fn wake(name: &str, waking: Waking) -> anyhow::Result<ExitCode> {
-    let (answer, _, sandbox) = waking.sandbox()?;
+    let (answer, _, sandbox) = waking.sandbox(name)?;
     let begun = Instant::now();
     let session = sandbox.open_blocking(name)?;
     session.wake_blocking()?;

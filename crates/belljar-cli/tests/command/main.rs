@@ -11,6 +11,7 @@ use serde_json::Value;
 
 mod config;
 mod environments;
+mod native;
 mod session;
 
 /// What a command printed and how it ended.

@@ -8,7 +8,6 @@ use super::Lock;
 use crate::{
     file_name::{WheelName, normalised},
     spec::Spec,
-    target,
 };
 
 /// What a [`Lock`] lacks.
@@ -40,7 +39,7 @@ impl Lock {
 
     fn lacks_requirement(&self, text: &str) -> Option<Lacking> {
         // First: it refuses what the parser couldn't bear.
-        if !target::applies(text).unwrap_or(false) {
+        if !self.target.applies(text).unwrap_or(false) {
             return None;
         }
         let parsed = Requirement::<VerbatimUrl>::from_str(text).ok()?;

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::{error::PackageError, target};
+use crate::{
+    error::PackageError,
+    target::{Platform, Target},
+};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -12,7 +15,26 @@ pub(super) struct Document {
     lock_version: String,
     requires_python: Option<String>,
     #[serde(default)]
+    created_by: String,
+    #[serde(default)]
+    tool: Tools,
+    #[serde(default)]
     pub(super) packages: Vec<Entry>,
+}
+
+/// Tables of other tools aren't looked at.
+#[derive(Default, Deserialize)]
+struct Tools {
+    belljar: Option<For>,
+}
+
+/// What a lock is for, if that isn't the guest of the `wasm` engine.
+#[derive(Deserialize)]
+struct For {
+    engine: String,
+    python: String,
+    machine: String,
+    glibc: String,
 }
 
 #[derive(Deserialize)]
@@ -69,11 +91,40 @@ impl Document {
         if document.lock_version.split('.').next() != Some("1") {
             return Err(wrong(format!("its version is {}, not 1", document.lock_version)));
         }
-        match &document.requires_python {
-            Some(range) if !target::admits(range).map_err(wrong)? => {
-                Err(wrong(format!("it is for Python {range}, and the guest has {}", target::PYTHON)))
+        Ok(document)
+    }
+
+    /// What Belljar wrote it for; `None` if others wrote it, for all or for whom they don't say.
+    pub(super) fn target(&self) -> Result<Option<Target>, PackageError> {
+        let Some(For { engine, python, machine, glibc }) = &self.tool.belljar else {
+            return Ok((self.created_by == "belljar").then_some(Target::Wasm));
+        };
+        let odd = || PackageError::Lock { reason: "its [tool.belljar] isn't known".into() };
+        let pair = |text: &str| -> Option<(u32, u32)> {
+            let (major, minor) = text.split_once('.')?;
+            Some((major.parse().ok()?, minor.parse().ok()?))
+        };
+        // It may come from anybody, and is shown in errors.
+        let is_machine =
+            machine.len() < 32 && machine.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        match (engine.as_str(), pair(python), pair(glibc)) {
+            ("native", Some((3, minor @ ..1000)), Some(glibc)) if is_machine => {
+                let (version, machine) = (format!("3.{minor}.0"), machine.clone());
+                Ok(Some(Target::Native(Platform { minor, version, machine, glibc })))
             }
-            _ => Ok(document),
+            _ => Err(odd()),
+        }
+    }
+
+    /// Looks whether the version of Python is one that it is for.
+    pub(super) fn admit(&self, target: &Target) -> Result<(), PackageError> {
+        let wrong = |reason: String| PackageError::Lock { reason };
+        match &self.requires_python {
+            Some(range) if !target.admits(range).map_err(wrong)? => {
+                let who = if target.is_native() { "this one is" } else { "the guest has" };
+                Err(wrong(format!("it is for Python {range}, and {who} {}", target.python())))
+            }
+            _ => Ok(()),
         }
     }
 }

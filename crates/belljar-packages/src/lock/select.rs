@@ -12,10 +12,10 @@ use crate::{
     file_name::{self, WheelName},
     limits::Limits,
     local, native,
-    target::{self, Fit},
+    target::{self, Fit, Target},
 };
 
-pub(super) fn select(entry: &Entry, base: &Path) -> Result<LockedPackage, PackageError> {
+pub(super) fn select(entry: &Entry, base: &Path, target: &Target) -> Result<LockedPackage, PackageError> {
     let name = known_as(&entry.name)?;
     let version = entry.version.clone().unwrap_or_else(|| "0".into());
     if version.len() > 100 || version.contains(|character: char| !character.is_ascii_graphic()) {
@@ -37,6 +37,9 @@ pub(super) fn select(entry: &Entry, base: &Path) -> Result<LockedPackage, Packag
             ("archive", Some(place), _) => Source::Archive(base.join(place)),
             ("directory", Some(place), _) => Source::Directory(base.join(place)),
             ("site-packages", Some(place), _) => Source::SitePackages(base.join(place)),
+            ("extension", _, Some(path)) if target.is_native() => {
+                return Err(PackageError::WasmOnly { what: path.escape_debug().to_string() });
+            }
             ("extension", _, Some(path)) => Source::Extension(extension_path(path)?),
             _ => {
                 return Err(PackageError::Lock {
@@ -47,17 +50,17 @@ pub(super) fn select(entry: &Entry, base: &Path) -> Result<LockedPackage, Packag
         return Ok(package((source, sha256, false)));
     }
     if !entry.wheels.is_empty() {
-        return best(&entry.wheels, &name, &version, base).map(package);
+        return best(&entry.wheels, &name, &version, base, target).map(package);
     }
     match (&entry.archive, &entry.directory) {
         (Some(archive), _) if archive.file().and_then(WheelName::parse).is_some() => {
-            best(std::slice::from_ref(archive), &name, &version, base).map(package)
+            best(std::slice::from_ref(archive), &name, &version, base, target).map(package)
         }
         (Some(_), _) => Err(refuse("as an archive that would have to be built")),
         (None, Some(directory)) => {
             // Nothing was promised of its contents: they count as they are now.
             let path = base.join(&directory.path);
-            let sha256 = local::directory(&path, &Limits::default())?.sha256()?;
+            let sha256 = local::directory(&path, &Limits::default(), target)?.sha256()?;
             Ok(package((Source::Directory(path), sha256, false)))
         }
         _ if entry.vcs.is_some() => Err(refuse("as a repository that would have to be built")),
@@ -72,16 +75,17 @@ fn best(
     name: &str,
     version: &str,
     base: &Path,
+    target: &Target,
 ) -> Result<(Source, String, bool), PackageError> {
     let named = wheels.iter().filter_map(|wheel| Some((wheel, WheelName::parse(wheel.file()?)?)));
     let fitting =
-        named.filter_map(|(wheel, parts)| Some((target::fit(&parts)?, local_file(wheel, base), wheel)));
+        named.filter_map(|(wheel, parts)| Some((target.fit(&parts)?, local_file(wheel, base), wheel)));
     let chosen = fitting.min_by_key(|(fit, file, _)| (*fit, file.is_none()));
     let foreign = |(fit, ..): &(Fit, _, _)| matches!(fit, Fit::Foreign { .. });
     let Some((fit, file, wheel)) =
         chosen.filter(|chosen| !foreign(chosen) || target::native_is_optional(name))
     else {
-        return Err(unfit(wheels, release(name, version)));
+        return Err(unfit(wheels, release(name, version), target));
     };
     let without_native = matches!(fit, Fit::Foreign { .. });
     let sha256 = digest(wheel.hashes.get("sha256").map(String::as_str), name)?;
@@ -110,16 +114,29 @@ fn local_file(wheel: &Artifact, base: &Path) -> Option<PathBuf> {
 }
 
 /// Why none of the wheels fits.
-fn unfit(wheels: &[Artifact], package: String) -> PackageError {
+fn unfit(wheels: &[Artifact], package: String, target: &Target) -> PackageError {
     let names: Vec<WheelName> = wheels.iter().filter_map(|wheel| WheelName::parse(wheel.file()?)).collect();
-    if !names.is_empty() && !names.iter().any(target::is_for_this_python) {
-        return PackageError::OtherPython { package, python: target::PYTHON, reason: String::new() };
+    if !names.is_empty() && !names.iter().any(|wheel| target.is_python_of(wheel)) {
+        return PackageError::OtherPython { package, python: target.python(), reason: String::new() };
     }
-    let mut families: Vec<&str> =
-        names.iter().flat_map(|wheel| &wheel.platforms).map(|platform| family(platform)).collect();
-    families.sort_unstable();
-    families.dedup();
-    PackageError::Native { package, what: format!("its wheels are for {}", families.join(", ")) }
+    let platforms = names.iter().flat_map(|wheel| &wheel.platforms);
+    let kinds = |shown: fn(&str) -> &str| {
+        let mut kinds: Vec<&str> = platforms.map(|platform| shown(platform)).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        format!("its wheels are for {}", kinds.join(", "))
+    };
+    match target {
+        Target::Wasm => PackageError::Native { package, what: kinds(family) },
+        Target::Native(platform) => PackageError::NoWheel {
+            package,
+            python: platform.python(),
+            library: format!("glibc {}.{}", platform.glibc.0, platform.glibc.1),
+            machine: platform.machine.clone(),
+            // Which C library they need is what matters.
+            what: kinds(|platform| platform),
+        },
+    }
 }
 
 /// A platform without its version and processor.

@@ -4,7 +4,7 @@ use std::{io::ErrorKind, path::Path};
 
 use belljar_runtime::host::Finished;
 
-use crate::{error::PackageError, target};
+use crate::{error::PackageError, target::Target};
 
 /// How many lines of its explanation an error shows.
 const SHOWN_LINES: usize = 25;
@@ -28,16 +28,16 @@ const INPUT: [&str; 14] = [
 ];
 
 /// `place` is where it wrote.
-pub(crate) fn reason(doing: &str, finished: &Finished, place: &Path) -> PackageError {
+pub(crate) fn reason(doing: &str, target: &Target, finished: &Finished, place: &Path) -> PackageError {
     match finished.stderr.contains("No space left on device")
         || finished.stderr.contains("Disk quota exceeded")
     {
         true => PackageError::write(place, ErrorKind::StorageFull.into()),
-        false => classify(doing, &finished.stderr),
+        false => classify(doing, target, &finished.stderr),
     }
 }
 
-fn classify(doing: &str, stderr: &str) -> PackageError {
+fn classify(doing: &str, target: &Target, stderr: &str) -> PackageError {
     let reason = trimmed(stderr);
     let flat = reason.split_whitespace().collect::<Vec<_>>().join(" ");
     let any = |signs: &[&str]| signs.iter().any(|sign| flat.contains(sign));
@@ -67,7 +67,7 @@ fn classify(doing: &str, stderr: &str) -> PackageError {
     }
     let other = [" has no wheels with a matching", " have no wheels with a matching"];
     if let Some(package) = other.iter().find_map(|sign| word_before(&flat, sign)) {
-        return PackageError::OtherPython { package, python: target::PYTHON, reason };
+        return PackageError::OtherPython { package, python: target.python(), reason };
     }
     let version = word_after(&flat, "there is no version of ")
         .or_else(|| word_after(&flat, "there are no versions of "));
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     fn sorted(stderr: &str) -> PackageError {
-        classify("resolving", stderr)
+        classify("resolving", &Target::Wasm, stderr)
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn all_native_packages_are_named() {
             .ends_with("numpy 1.0 (its wheels are for manylinux); pandas 1.0 (its wheels are for windows)"),
         "{error}"
     );
-    assert!(error.hint().expect("a hint").contains("`--engine native` (not in this version yet)"));
+    assert!(error.hint().expect("a hint").contains("`--engine native`"));
 }
 
 #[test]

@@ -3,8 +3,11 @@
 mod fixture;
 mod index;
 mod installs;
+mod interpreters;
 mod lists;
 mod locks;
+mod native;
+mod native_locks;
 mod refusals;
 mod resolutions;
 mod served;

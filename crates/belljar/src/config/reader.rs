@@ -138,6 +138,11 @@ impl<'t> Entry<'t> {
         number.ok_or_else(|| self.wrong("a whole number that is not negative"))
     }
 
+    pub(super) fn fraction(&self) -> Result<f64> {
+        let number = self.value.as_float().or_else(|| self.value.as_integer().map(|number| number as f64));
+        number.ok_or_else(|| self.wrong("a number such as 0.5 or 2"))
+    }
+
     /// The elements of an array.
     pub(super) fn elements(&self) -> Result<Vec<Entry<'t>>> {
         let array = self.value.as_array().ok_or_else(|| self.wrong("an array: [\"…\", \"…\"]"))?;

@@ -7,16 +7,16 @@ use std::time::Duration;
 use belljar_engine::{Mount, MountAccess, Rollback};
 use belljar_packages::{Spec, read_text};
 
-use super::error::ConfigError;
+use super::error::{ConfigError, Place};
 use super::reader::{Entry, Section};
-use crate::Policy;
+use crate::{EngineKind, Policy};
 
-/// The only Python that there is.
+/// The only Python that the wasm engine has.
 const PYTHON: &str = "3.14";
 
 /// All tables with keys of their own, and those.
 pub(super) const TABLES: &[(&str, &[&str])] = &[
-    ("", &["python_version", "cache_dir", "environment", "policy", "mounts"]),
+    ("", &["engine", "python_version", "cache_dir", "environment", "policy", "mounts"]),
     (
         "environment",
         &["packages", "preload", "setup", "setup_file", "lock", "name", "stdlib", "inject_setup"],
@@ -39,6 +39,13 @@ pub(super) const TABLES: &[(&str, &[&str])] = &[
             "undo",
             "seed",
             "env",
+            "cpus",
+            "processes",
+            "cpu_time",
+            "require",
+            "spill_frames",
+            "spill_arrays",
+            "install",
         ],
     ),
 ];
@@ -48,6 +55,8 @@ type Result<T> = std::result::Result<T, ConfigError>;
 /// What stands before the tables.
 pub(super) struct Head {
     pub(super) cache_dir: Option<PathBuf>,
+    pub(super) engine: Option<(EngineKind, Place)>,
+    pub(super) python_version: Option<(String, Place)>,
 }
 
 /// `[environment]`.
@@ -80,20 +89,26 @@ pub(super) struct PolicySection {
     undo: Option<usize>,
     seed: Option<u64>,
     env: BTreeMap<String, String>,
+    cpus: Option<f64>,
+    processes: Option<u64>,
+    cpu_time: Option<Option<Duration>>,
+    require: Vec<String>,
+    spill_frames: Option<u64>,
+    spill_arrays: Option<u64>,
+    install: Option<bool>,
 }
 
 impl Head {
     pub(super) fn read(root: &Section<'_>) -> Result<Self> {
-        if let Some(version) = root.entry("python_version")?
-            && version.text()? != PYTHON
-        {
-            let problem = format!("there is no Python {}, only {PYTHON}", version.text()?);
-            return Err(version.invalid(problem, Some(format!("write python_version = \"{PYTHON}\""))));
-        }
-        let Some(cache_dir) = root.entry("cache_dir")? else { return Ok(Self { cache_dir: None }) };
-        // Compiled code is loaded from there: whoever fills it runs what they like, outside of any sandbox.
-        cache_dir.trusted("it names a cache, which can hold any program")?;
-        Ok(Self { cache_dir: Some(cache_dir.path()?) })
+        let engine = optional(root.entry("engine")?, |entry| Ok((engine(&entry)?, entry.place())))?;
+        let native = matches!(engine, Some((EngineKind::Native, _)));
+        let python_version = optional(root.entry("python_version")?, |entry| python_version(&entry, native))?;
+        let cache_dir = optional(root.entry("cache_dir")?, |entry| {
+            // Compiled code is loaded from there: whoever fills it runs what they like, outside of any sandbox.
+            entry.trusted("it names a cache, which can hold any program")?;
+            entry.path()
+        })?;
+        Ok(Self { cache_dir, engine, python_version })
     }
 }
 
@@ -165,6 +180,13 @@ impl PolicySection {
             undo: number("undo")?.map(|undo| usize::try_from(undo).unwrap_or(usize::MAX)),
             seed: number("seed")?,
             env,
+            cpus: optional(section.entry("cpus")?, |entry| entry.fraction())?,
+            processes: number("processes")?,
+            cpu_time: optional(section.entry("cpu_time")?, |entry| entry.seconds())?,
+            require: optional(section.entry("require")?, |entry| entry.texts())?.unwrap_or_default(),
+            spill_frames: size("spill_frames")?,
+            spill_arrays: size("spill_arrays")?,
+            install: optional(section.entry("install")?, install)?,
         })
     }
 
@@ -182,6 +204,13 @@ impl PolicySection {
         policy.rollback = self.rollback.unwrap_or(policy.rollback);
         policy.undo = self.undo.unwrap_or(policy.undo);
         policy.env.extend(self.env.clone());
+        policy.cpus = self.cpus.unwrap_or(policy.cpus);
+        policy.processes = self.processes.unwrap_or(policy.processes);
+        policy.cpu_time = self.cpu_time.unwrap_or(policy.cpu_time);
+        policy.require.extend(self.require.iter().cloned());
+        policy.spill.frame_bytes = self.spill_frames.unwrap_or(policy.spill.frame_bytes);
+        policy.spill.array_bytes = self.spill_arrays.unwrap_or(policy.spill.array_bytes);
+        policy.install = self.install.unwrap_or(policy.install);
         if let Some(seed) = self.seed {
             policy.repeat(seed);
         }
@@ -233,6 +262,36 @@ fn rollback(entry: Entry<'_>) -> Result<Rollback> {
         "never" => Ok(Rollback::Never),
         _ => Err(entry.wrong("\"on-kill\", \"on-error\" or \"never\"")),
     }
+}
+
+fn engine(entry: &Entry<'_>) -> Result<EngineKind> {
+    entry.text()?.parse().map_err(|_| entry.wrong("\"wasm\" or \"native\""))
+}
+
+/// The native engine runs what the machine has; the other one has one Python.
+fn python_version(entry: &Entry<'_>, native: bool) -> Result<(String, Place)> {
+    let version = entry.text()?;
+    let minor = version.strip_prefix("3.").filter(|minor| minor.bytes().all(|byte| byte.is_ascii_digit()));
+    match (native, minor) {
+        (true, None | Some("")) => Err(entry.wrong("a version such as \"3.12\"")),
+        (false, _) if version != PYTHON => {
+            let problem = format!("there is no Python {version}, only {PYTHON}");
+            let advice = format!(
+                "write python_version = \"{PYTHON}\"; with engine = \"native\" it can be any that the machine has"
+            );
+            Err(entry.invalid(problem, Some(advice)))
+        }
+        _ => Ok((version.to_owned(), entry.place())),
+    }
+}
+
+/// What is installed is fetched: nobody allows himself that.
+fn install(entry: Entry<'_>) -> Result<bool> {
+    let install = entry.flag()?;
+    if install {
+        entry.trusted("it lets code install packages")?;
+    }
+    Ok(install)
 }
 
 fn text(section: &Section<'_>, key: &str) -> Result<Option<String>> {

@@ -50,6 +50,13 @@ fn a_policy() {
         rollback = "on-error"
         undo = 2
         seed = 42
+        cpus = 1.5
+        processes = 9
+        cpu_time = "3s"
+        require = ["seccomp"]
+        spill_frames = "1MiB"
+        spill_arrays = 2048
+        install = true
         [policy.env]
         A = "b"
         "#,
@@ -72,6 +79,12 @@ fn a_policy() {
         clock: Clock::Fixed(1_577_836_800_000_000_000),
         entropy: Entropy::Seeded(42),
         inject_setup: true,
+        cpus: 1.5,
+        processes: 9,
+        cpu_time: Some(Duration::from_secs(3)),
+        require: ["seccomp".to_owned()].into(),
+        spill: belljar_engine::Spill { frame_bytes: 1 << 20, array_bytes: 2048 },
+        install: true,
     };
     assert_eq!(policy, expected);
 }
@@ -134,6 +147,39 @@ fn an_environment() {
 }
 
 #[test]
+fn an_engine() {
+    let engine = |text: &str| parse(text).expect("it is right").engine().expect("it is trusted");
+    assert_eq!(engine(""), None);
+    assert_eq!(engine("engine = 'wasm'"), Some(EngineKind::Wasm));
+    assert_eq!(engine("engine = 'native'\npython_version = '3.12'"), Some(EngineKind::Native));
+    let config = parse("engine = 'native'\n[environment]\npreload = ['json']").expect("it is right");
+    assert_eq!(config.unlocked_environment().expect("it has no name").engine, EngineKind::Native);
+    let config = config.with_engine(EngineKind::Wasm);
+    assert_eq!(config.unlocked_environment().expect("it has no name").engine, EngineKind::Wasm);
+    let config = parse("engine = 'native'\npython_version = '3.999'").expect("it is right");
+    let error = config.python().expect_err("nobody has it");
+    assert!(error.to_string().starts_with("/project/belljar.toml:2:18: there is no python3.999"), "{error}");
+    assert!(config.with_engine(EngineKind::Wasm).python().is_ok_and(|python| python.is_none()));
+}
+
+#[test]
+fn a_found_file_does_not_choose_the_walls() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join(Config::NAME);
+    fs::write(&file, "engine = 'native'\n").expect("written");
+    let found = Config::find(directory.path()).expect("read").expect("it is there");
+    let error = found.engine().expect_err("nobody named it");
+    assert!(matches!(error, ConfigError::Untrusted { .. }) && error.to_string().contains("--engine native"));
+    let said = found.with_engine(EngineKind::Native);
+    assert_eq!(said.engine().ok(), Some(Some(EngineKind::Native)));
+    let named = Config::load(&file).expect("read");
+    assert_eq!(named.engine().ok(), Some(Some(EngineKind::Native)));
+    fs::write(&file, "policy.install = true\n").expect("written");
+    assert!(matches!(Config::find(directory.path()), Err(ConfigError::Untrusted { .. })));
+    assert!(Config::load(&file).is_ok());
+}
+
+#[test]
 fn set_up_code_in_a_file() {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(directory.path().join("setup.py"), "x = 2").expect("written");
@@ -182,6 +228,14 @@ fn wrong_values() {
     for (text, message) in [
         ("python_version = \"3.13\"", "1:18: there is no Python 3.13, only 3.14"),
         ("python_version = 3.14", "1:18: `python_version` is 3.14, and must be a text in quotes"),
+        ("engine = 'jvm'", "1:10: `engine` is the text \"jvm\", and must be \"wasm\" or \"native\""),
+        ("engine = 'native'\npython_version = '2.7'", "2:18: `python_version` is the text \"2.7\""),
+        ("engine = 'native'\npython_version = '3.1/x'", "2:18: `python_version` is the text \"3.1/x\""),
+        (
+            "[policy]\ncpus = 'many'",
+            "2:8: `cpus` is the text \"many\", and must be a number such as 0.5 or 2",
+        ),
+        ("[policy]\nrequire = 'seccomp'", "2:11: `require` is the text \"seccomp\", and must be an array"),
         ("cache_dir = 3", "1:13: `cache_dir` is 3, and must be a text in quotes"),
         ("environment = 3", "1:1: `environment` is an integer, and must be a table"),
         ("[[policy]]", "1:3: `policy` is an array of tables, and must be a table"),

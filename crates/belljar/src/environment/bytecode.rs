@@ -88,13 +88,12 @@ impl Compiler for Bytecode<'_> {
 
 impl Bytecode<'_> {
     fn sandbox(&self, directory: &Path) -> Result<Sandbox, Error> {
-        let mut builder = Sandbox::builder()
+        let builder = Sandbox::builder()
             .runtimes(self.runtimes.clone())
             .mount(directory, SITE)
             .timeout(TIME)
             .memory(1 << 30);
-        builder.policy_mut().rollback = Rollback::Never;
-        builder.build_blocking()
+        builder.change(|policy| policy.rollback = Rollback::Never).build_blocking()
     }
 }
 

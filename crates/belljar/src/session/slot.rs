@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use belljar_engine::{Cell, CellHost, Descent, EngineError, Guest, GuestSpec, Snapshot};
+use belljar_engine::{Cell, CellHost, Descent, Engine, EngineError, Guest, GuestSpec, Snapshot};
 use belljar_store::{CheckpointNote, Facts, HistoryEntry, Lease, Loaded, Moment, SessionId};
 
 use super::Switch;
 use super::verification::Verification;
 use crate::checkpoint::{Checkpoint, HeldCheckpoint, Which};
-use crate::sandbox::Shared;
+use crate::sandbox::{Shared, check_layers};
 use crate::{Error, Outcome, Request};
 
 /// Checkpoints of a session that isn't registered are held in memory; the oldest go beyond this many.
@@ -38,6 +38,8 @@ pub(crate) struct Slot {
     pub(crate) used: Instant,
     /// Bytes of its own memory, and when that was.
     measured: Option<(Instant, u64)>,
+    /// When its guest was told that time has passed.
+    rested: Option<Instant>,
 }
 
 /// Where the session is.
@@ -89,6 +91,7 @@ impl Slot {
             children: 0,
             used: Instant::now(),
             measured: None,
+            rested: None,
         }
     }
 
@@ -103,6 +106,24 @@ impl Slot {
                 bytes
             }
         }
+    }
+
+    /// Tells the guest that time has passed, once after each use.
+    pub(crate) fn rest(&mut self) {
+        if let Life::Live(live) = &mut self.life
+            && self.rested.is_none_or(|at| at < self.used)
+        {
+            live.guest.idle();
+            self.rested = Some(Instant::now());
+            self.measured = None;
+        }
+    }
+
+    /// Whether the host started something in it that still runs.
+    pub(crate) fn is_busy(&mut self) -> bool {
+        let Life::Live(live) = &mut self.life else { return false };
+        let processes = live.guest.processes().unwrap_or_default();
+        processes.iter().any(|process| process.exit_code.is_none())
     }
 
     pub(crate) fn is_live(&self) -> bool {
@@ -165,8 +186,17 @@ impl Slot {
         Ok(outcome)
     }
 
-    fn commit_if_each(&mut self) -> Result<(), Error> {
+    pub(super) fn commit_if_each(&mut self) -> Result<(), Error> {
         if self.registered && self.shared.commits_each_cell() { self.commit() } else { Ok(()) }
+    }
+
+    /// The engine that runs it.
+    pub(crate) fn engine(&mut self) -> Result<Arc<dyn Engine>, Error> {
+        let environment = match &self.live()?.lease {
+            Some(lease) => lease.record().environment.clone(),
+            None => return Ok(Arc::clone(&self.shared.engine)),
+        };
+        self.shared.engine_for(&environment)
     }
 
     /// Does something with the guest, woken if it slept. If that ends the guest, the session knows.
@@ -391,7 +421,7 @@ impl Slot {
         self.append_history(&entry)
     }
 
-    fn append_history(&mut self, entry: &HistoryEntry) -> Result<(), Error> {
+    pub(super) fn append_history(&mut self, entry: &HistoryEntry) -> Result<(), Error> {
         match &mut self.life {
             Life::Live(live) => live.lease.as_mut().map_or(Ok(()), |lease| Ok(lease.append_history(entry)?)),
             Life::Asleep | Life::Closed => Ok(()),
@@ -428,6 +458,7 @@ impl Drop for Slot {
 /// Wakes what a lease is for.
 fn wake(shared: &Arc<Shared>, spec: &Arc<GuestSpec>, lease: Lease) -> Result<Live, Error> {
     let engine = shared.engine_for(&lease.record().environment)?;
+    check_layers(engine.as_ref(), spec)?;
     let mut verification = Verification::default();
     let guest = match lease.load()? {
         Some(Loaded { guest, unverified, .. }) => {
@@ -452,25 +483,33 @@ fn excerpt(code: &str) -> String {
 }
 
 fn to_history(outcome: &Outcome) -> serde_json::Value {
-    let mut whole = serde_json::to_value(outcome).unwrap_or_default();
+    let whole = serde_json::to_value(outcome).unwrap_or_default();
     let values =
         outcome.displays.iter().chain(&outcome.value).map(|value| value.data.bytes() + value.text.len());
-    let files = [&outcome.files_created, &outcome.files_modified, &outcome.files_deleted];
+    let files = [&outcome.files_created, &outcome.files_modified, &outcome.files_deleted, &outcome.notes];
     let texts = [&outcome.stdout, &outcome.stderr].into_iter().chain(files.into_iter().flatten());
     let roughly = values.sum::<usize>() + texts.map(|text| text.len() + 8).sum::<usize>();
     // A byte is at most six in JSON; tracebacks are short.
     let surely_short = roughly < LONGEST_OUTCOME / 8 && outcome.exception.is_none();
-    if surely_short || whole.to_string().len() <= LONGEST_OUTCOME {
+    if surely_short { whole } else { bounded(whole) }
+}
+
+/// An outcome that isn't too long for the history.
+pub(super) fn bounded(mut whole: serde_json::Value) -> serde_json::Value {
+    if whole.to_string().len() <= LONGEST_OUTCOME {
         return whole;
     }
     // The figures stay; what was shown is too much to be read again.
-    whole["value"] = serde_json::Value::Null;
-    for list in ["displays", "files_created", "files_modified", "files_deleted"] {
-        whole[list] = serde_json::Value::Array(Vec::new());
-    }
-    whole["files_truncated"] = true.into();
-    for text in ["stdout", "stderr"] {
-        whole[text] = excerpt(whole[text].as_str().unwrap_or_default()).into();
+    for (name, field) in whole.as_object_mut().into_iter().flatten() {
+        match name.as_str() {
+            "value" => *field = serde_json::Value::Null,
+            "displays" | "files_created" | "files_modified" | "files_deleted" | "notes" => {
+                *field = serde_json::Value::Array(Vec::new());
+            }
+            "files_truncated" => *field = true.into(),
+            "stdout" | "stderr" => *field = excerpt(field.as_str().unwrap_or_default()).into(),
+            _ => {}
+        }
     }
     if whole.to_string().len() > LONGEST_OUTCOME {
         whole["exception"] = serde_json::Value::Null;
@@ -487,6 +526,6 @@ fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn now_ms() -> u64 {
+pub(super) fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }

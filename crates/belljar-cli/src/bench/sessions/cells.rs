@@ -20,11 +20,11 @@ const WRITE: &str =
     "block = bytes([block[0] ^ 1]) * (1 << 20)\nfor n in range(100): big[n << 20:(n + 1) << 20] = block";
 
 pub(super) fn measure(scene: &Scene, peers: &Peers) -> anyhow::Result<Vec<Row>> {
-    let never = Policy { rollback: Rollback::Never, ..Policy::default() };
+    let never = Policy { rollback: Rollback::Never, ..scene.policy() };
     let sandboxes = Sandboxes {
         never: scene.builder().policy(never).build_blocking()?,
         default: scene.builder().build_blocking()?,
-        no_undo: scene.builder().policy(Policy { undo: 0, ..Policy::default() }).build_blocking()?,
+        no_undo: scene.builder().policy(Policy { undo: 0, ..scene.policy() }).build_blocking()?,
     };
     let mut rows = small(scene, peers, &sandboxes)?;
     rows.extend(long(scene, &sandboxes)?);

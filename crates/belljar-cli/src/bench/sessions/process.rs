@@ -12,8 +12,8 @@ const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 pub(super) fn measure(scene: &Scene) -> anyhow::Result<Vec<Row>> {
     let state = scene.state("process");
     let in_session = |code: &str| {
-        let mut command = scene.command()?;
-        command.args(["run", "--session", "s", "-c", code, "--state-dir"]).arg(&state);
+        let mut command = scene.run_command()?;
+        command.args(["--session", "s", "-c", code, "--state-dir"]).arg(&state);
         anyhow::Ok(command)
     };
     process(&mut in_session("x = 41")?, Some(""))?;
@@ -22,7 +22,7 @@ pub(super) fn measure(scene: &Scene) -> anyhow::Result<Vec<Row>> {
     // One after the other, so that all meet the same noise.
     for _ in 0..scene.many(60) {
         kept.push(process(&mut in_session("print(1)")?, Some("1\n"))?);
-        alone.push(process(scene.command()?.args(["run", "-c", "print(1)"]), Some("1\n"))?);
+        alone.push(process(scene.run_command()?.args(["-c", "print(1)"]), Some("1\n"))?);
         if python {
             theirs.push(process(Command::new(SYSTEM_PYTHON).args(["-c", "print(1)"]), Some("1\n"))?);
         }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use belljar::{Runtimes, Sandbox, Session};
+use belljar::{EngineKind, Runtimes, Sandbox, Session};
 
 use super::super::row::{Promise, Row};
 use super::super::sample::{Sample, milliseconds, time};
@@ -90,7 +90,8 @@ fn in_new_processes(scene: &Scene) -> anyhow::Result<Vec<Row>> {
     let (mut inside, mut with_sandbox, mut outside) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..scene.many(30) {
         let mut command = scene.command()?;
-        let output = command.args(["bench", "--wake", "big", "--scratch"]).arg(&state).output()?;
+        command.args(["bench", "--engine", &scene.engine().to_string(), "--wake", "big", "--scratch"]);
+        let output = command.arg(&state).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         let mut times = text.split_whitespace().map(str::parse::<f64>);
         let mut next = || times.next().with_context(|| format!("{command:?}: {output:?}"));
@@ -110,9 +111,14 @@ fn in_new_processes(scene: &Scene) -> anyhow::Result<Vec<Row>> {
 
 /// What the new process does: prints two times, from opening the session to its first result, and from before the
 /// sandbox was made.
-pub(in crate::bench) fn wake_once(runtimes: Runtimes, state: &Path, name: &str) -> anyhow::Result<ExitCode> {
+pub(in crate::bench) fn wake_once(
+    runtimes: Runtimes,
+    engine: EngineKind,
+    state: &Path,
+    name: &str,
+) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let sandbox = Sandbox::builder().runtimes(runtimes).state_dir(state).build_blocking()?;
+    let sandbox = Sandbox::builder().runtimes(runtimes).engine(engine).state_dir(state).build_blocking()?;
     let opened = Instant::now();
     let session = sandbox.open_blocking(name)?;
     expect(&session, ANSWER.0, ANSWER.1)?;

@@ -1,0 +1,307 @@
+//! The engine: one jail and one preloaded interpreter for all sessions of an environment.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use belljar_engine::frame::{self, Reply};
+use belljar_engine::{
+    Capabilities, Descent, Engine, EngineError, Guest, GuestSpec, Layer, SavedGuest, Snapshot,
+};
+use belljar_runtime::Cache;
+
+use crate::cgroup::{Group, Hierarchy};
+use crate::guest::NativeGuest;
+use crate::init::Init;
+use crate::install::{Installed, install};
+use crate::jail::{Cabin, Jail};
+use crate::kernel::Kernel;
+use crate::layers::layers;
+use crate::plan::{self, Furniture, Starter};
+use crate::pool::Pool;
+use crate::snapshot::NativeSnapshot;
+use crate::tree::Tree;
+use crate::zygote::Zygote;
+use crate::{NativeEnvironment, NativeError, sys};
+
+/// How long a kernel may take from its fork to its first word, and to boot.
+pub(crate) const BOOTING: Duration = Duration::from_secs(30);
+
+/// The native engine, for one environment. Cloning it is cheap; the jail ends with the last clone and the last session.
+#[derive(Clone)]
+pub struct NativeEngine {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What sessions share.
+pub(crate) struct Shared {
+    pub(crate) environment: NativeEnvironment,
+    installed: Installed,
+    pub(crate) starter: Starter,
+    furniture: Furniture,
+    /// Where large temporary files go.
+    pub(crate) scratch: PathBuf,
+    layers: Vec<Layer>,
+    grounds: Mutex<Arc<Grounds>>,
+    pub(crate) pool: Pool,
+}
+
+/// What a session stands on. If it breaks, a new one is made for later sessions.
+pub(crate) struct Grounds {
+    zygote: Mutex<Arc<Zygote>>,
+    pub(crate) jail: Jail,
+    hierarchy: Hierarchy,
+}
+
+/// A session's namespaces and files, without an interpreter.
+pub(crate) struct Room {
+    pub(crate) init: Arc<Init>,
+    pub(crate) tree: Tree,
+    pub(crate) group: Arc<Group>,
+    pub(crate) grounds: Arc<Grounds>,
+}
+
+impl NativeEngine {
+    /// Starts the jail and preloads the interpreter.
+    pub fn load(environment: NativeEnvironment, cache: &Cache) -> Result<Self, NativeError> {
+        let installed = install(cache)?;
+        let starter = Starter {
+            user: rustix::process::geteuid().as_raw(),
+            group: rustix::process::getegid().as_raw(),
+            ids: ids(),
+        };
+        let furniture = Furniture::of_host(installed.guest.clone(), &environment);
+        let grounds = Grounds::make(&environment, &installed, &furniture, starter)?;
+        let shared = Shared {
+            environment,
+            installed,
+            starter,
+            furniture,
+            scratch: cache.root().to_owned(),
+            layers: layers(),
+            grounds: Mutex::new(Arc::new(grounds)),
+            pool: Pool::default(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Modules that were to be preloaded and could not be, and why.
+    pub fn failed_preloads(&self) -> Vec<String> {
+        let grounds = self.shared.grounds.lock().unwrap_or_else(PoisonError::into_inner);
+        let zygote = grounds.zygote.lock().unwrap_or_else(PoisonError::into_inner);
+        zygote.failed.clone()
+    }
+}
+
+/// How many ids there are, from 0 on: fewer in containers.
+fn ids() -> u32 {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let first = map.lines().find_map(|line| {
+        let mut numbers = line.split_whitespace().map(str::parse::<u32>);
+        match (numbers.next(), numbers.next(), numbers.next()) {
+            (Some(Ok(0)), Some(Ok(_)), Some(Ok(count))) => Some(count),
+            _ => None,
+        }
+    });
+    first.unwrap_or(u32::MAX)
+}
+
+impl Grounds {
+    fn make(
+        environment: &NativeEnvironment,
+        installed: &Installed,
+        furniture: &Furniture,
+        starter: Starter,
+    ) -> Result<Self, NativeError> {
+        let hierarchy = Hierarchy::make();
+        let launch = plan::launch(environment, furniture, starter, hierarchy.directories());
+        let jail = Jail::launch(&installed.binary, &launch)?;
+        let zygote = Zygote::start(&jail, environment)?;
+        Ok(Self { zygote: Mutex::new(Arc::new(zygote)), jail, hierarchy })
+    }
+
+    /// The preloaded interpreter, started again if it died.
+    fn zygote(&self, environment: &NativeEnvironment) -> Result<Arc<Zygote>, NativeError> {
+        let mut zygote = self.zygote.lock().unwrap_or_else(PoisonError::into_inner);
+        if !zygote.is_alive() {
+            tracing::warn!("the preloaded interpreter had ended, and is started again");
+            *zygote = Arc::new(Zygote::start(&self.jail, environment)?);
+        }
+        Ok(Arc::clone(&zygote))
+    }
+}
+
+impl Shared {
+    fn grounds(&self) -> Arc<Grounds> {
+        Arc::clone(&self.grounds.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes a session's namespaces; once more on new grounds if the present ones are broken.
+    pub(crate) fn room(&self, spec: &GuestSpec) -> Result<Room, EngineError> {
+        let grounds = self.grounds();
+        match self.room_on(&grounds, spec) {
+            Err(RoomError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+                let mut current = self.grounds.lock().unwrap_or_else(PoisonError::into_inner);
+                if Arc::ptr_eq(&current, &grounds) {
+                    tracing::warn!("the jail had ended, and is built again");
+                    let made = Grounds::make(&self.environment, &self.installed, &self.furniture, self.starter);
+                    *current = Arc::new(made.map_err(|error| EngineError::Boot(error.to_string()))?);
+                }
+                let grounds = Arc::clone(&current);
+                drop(current);
+                self.room_on(&grounds, spec).map_err(RoomError::into_engine)
+            }
+            made => made.map_err(RoomError::into_engine),
+        }
+    }
+
+    fn room_on(&self, grounds: &Arc<Grounds>, spec: &GuestSpec) -> Result<Room, RoomError> {
+        let with_python = !self.environment.prefix.starts_with("/usr");
+        let mut mounts: Vec<OwnedFd> = Vec::new();
+        for mount in &spec.mounts {
+            let writable = mount.access == belljar_engine::MountAccess::ReadWrite;
+            let refused = |reason: String| RoomError::Mount { guest: mount.guest.clone(), reason };
+            if !mount.host.is_dir() {
+                return Err(refused(format!("{} is not a directory", mount.host.display())));
+            }
+            let host = std::path::absolute(&mount.host).map_err(|error| refused(error.to_string()))?;
+            let cloned = grounds.jail.mount(&host, writable);
+            mounts.push(cloned.map_err(|error| match error.kind() {
+                io::ErrorKind::BrokenPipe => RoomError::Io(error),
+                _ => refused(error.to_string()),
+            })?);
+        }
+        let plan = plan::session(spec, &self.furniture, with_python);
+        let Cabin { control, init, tree, landlock } = grounds.jail.session(plan, &mounts)?;
+        let init = Init::new(control, init, landlock);
+        let group = grounds.hierarchy.session(spec)?;
+        if let Some(pid) = init.host_pid() {
+            group.add(pid)?;
+        }
+        let tree = Tree::new(tree, self.starter.owner(), spec.limits.file_bytes);
+        Ok(Room { init: Arc::new(init), tree, group: Arc::new(group), grounds: Arc::clone(grounds) })
+    }
+
+    /// Refuses what the policy requires and this machine lacks.
+    fn check(&self, spec: &GuestSpec) -> Result<(), EngineError> {
+        for wanted in &spec.require {
+            let found = self.layers.iter().find(|layer| layer.name == *wanted);
+            match found {
+                Some(Layer { missing: None, .. }) => {}
+                Some(Layer { missing: Some(reason), .. }) => {
+                    return Err(EngineError::Boot(format!("the policy requires the layer `{wanted}`, which is missing: {reason}")));
+                }
+                None => {
+                    let names: Vec<&str> = self.layers.iter().map(|layer| layer.name.as_str()).collect();
+                    return Err(EngineError::Boot(format!(
+                        "the policy requires the layer `{wanted}`, which doesn't exist; there are {}",
+                        names.join(", ")
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+enum RoomError {
+    Io(io::Error),
+    Mount { guest: String, reason: String },
+}
+
+impl From<io::Error> for RoomError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl RoomError {
+    fn into_engine(self) -> EngineError {
+        match self {
+            Self::Mount { guest, reason } => EngineError::Mount { guest, reason },
+            Self::Io(error) => EngineError::Exhausted(error.to_string()),
+        }
+    }
+}
+
+impl Room {
+    /// Forks an interpreter into it, locked down, not booted.
+    pub(crate) fn kernel(
+        &self,
+        environment: &NativeEnvironment,
+        spec: &GuestSpec,
+        stdout: BorrowedFd<'_>,
+        stderr: BorrowedFd<'_>,
+    ) -> io::Result<Kernel> {
+        let zygote = self.grounds.zygote(environment).map_err(io::Error::other)?;
+        let (ours, theirs) = UnixStream::pair()?;
+        let steps = plan::lockdown(spec, zygote.inherited, self.init.landlock.is_some());
+        let mut descriptors = vec![theirs.as_fd(), stdout, stderr, self.init.process.as_fd()];
+        descriptors.extend(self.init.landlock.as_ref().map(AsFd::as_fd));
+        let process = zygote.fork(&steps, &descriptors)?;
+        drop(theirs);
+        if let Some(pid) = sys::host_pid(process.as_fd()) {
+            self.group.add(pid)?;
+        }
+        let mut kernel = Kernel::new(ours, Some(process), 0)?;
+        let first = kernel.listen(BOOTING)?;
+        match frame::decode_reply(&first) {
+            Ok(Reply::Ready) => Ok(kernel),
+            _ => Err(io::Error::other(format!(
+                "the interpreter could not be locked down: {}",
+                String::from_utf8_lossy(first.get(1..).unwrap_or_default())
+            ))),
+        }
+    }
+}
+
+impl Engine for NativeEngine {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { rollback: true, steps: false, processes: true }
+    }
+
+    fn boot(&self, spec: Arc<GuestSpec>) -> Result<Box<dyn Guest>, EngineError> {
+        self.shared.check(&spec)?;
+        if let Some(guest) = self.shared.pool.take(&spec) {
+            return Ok(Box::new(guest));
+        }
+        Ok(Box::new(NativeGuest::boot(&self.shared, &spec)?))
+    }
+
+    fn environment(&self) -> &str {
+        &self.shared.environment.id
+    }
+
+    fn restore(&self, saved: SavedGuest) -> Result<Arc<dyn Snapshot>, EngineError> {
+        Ok(Arc::new(NativeSnapshot::restore(saved, self.environment())?))
+    }
+
+    fn resume(
+        &self,
+        snapshot: &dyn Snapshot,
+        spec: Arc<GuestSpec>,
+        descent: Descent,
+    ) -> Result<Box<dyn Guest>, EngineError> {
+        self.shared.check(&spec)?;
+        let snapshot = snapshot
+            .as_any()
+            .downcast_ref::<NativeSnapshot>()
+            .ok_or_else(|| EngineError::Restore("it is of another engine".to_owned()))?;
+        Ok(Box::new(NativeGuest::resume(&self.shared, &spec, snapshot, descent)?))
+    }
+
+    fn warm(&self, spec: &Arc<GuestSpec>, count: usize) {
+        self.shared.pool.keep(&self.shared, spec, count);
+    }
+
+    fn layers(&self) -> Vec<Layer> {
+        self.shared.layers.clone()
+    }
+}

@@ -1,0 +1,759 @@
+//! A session: an interpreter that answers the next cell whatever the last one did.
+//!
+//! After each cell the interpreter forks a sleeping shadow of itself. When a cell kills the interpreter, its shadow
+//! goes on in its place, and the files are put back as they were; so cells can also be undone. Where an interpreter
+//! can't fork (it has threads), what is left is the last state that was kept, or a fresh interpreter, and the
+//! report says so.
+
+use std::collections::VecDeque;
+use std::io::{self, PipeWriter};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use belljar_engine::frame::{self, Done, DoneStatus, Reply};
+use belljar_engine::{
+    Cell, CellHost, CellReport, Changes, Command, CommandReport, Descent, EngineError, Entropy, Guest, GuestSpec,
+    Interrupter, ProcessInfo, ProcessOutput, Rollback, Snapshot, State, Status, Usage,
+};
+use serde::Deserialize;
+
+use crate::commands::Background;
+use crate::control::Control;
+use crate::conversation::{Cause, Conversation, Ending, Told};
+use crate::engine::{BOOTING, Room, Shared};
+use crate::init;
+use crate::kernel::Kernel;
+use crate::pipes::Pipes;
+use crate::snapshot::{self, NativeSnapshot, Shadow};
+use crate::sys;
+use crate::tree::Moment;
+
+/// How long a fork of a kernel may take.
+const FORKING: Duration = Duration::from_secs(10);
+/// Shadows may hold so much memory that the interpreter itself doesn't have any more.
+const MOST_SHADOWED: u64 = 64 << 20;
+
+const SHADOW: u8 = 4;
+const SPILL: u8 = 7;
+const FORKED: u8 = 19;
+const SPILLED: u8 = 22;
+
+pub(crate) struct NativeGuest {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) spec: Arc<GuestSpec>,
+    pub(crate) room: Room,
+    kernel: Kernel,
+    pipes: Pipes,
+    their_stdout: PipeWriter,
+    their_stderr: PipeWriter,
+    pub(crate) control: Arc<Control>,
+    /// Where its randomness began.
+    seed: [u8; 16],
+    /// The files after the last cell.
+    pub(crate) files: Moment,
+    /// States after earlier cells, the newest last.
+    past: VecDeque<Past>,
+    /// The interpreter is as it was booted, but for cells in `past`.
+    from_fresh: bool,
+    /// Why the newest state isn't in `past`.
+    unshadowed: Option<String>,
+    /// The last state that was kept, to go back to where there is no shadow.
+    kept: Option<Arc<snapshot::Kept>>,
+    /// What must be done before the next cell.
+    unsettled: Option<u32>,
+    /// For the next report.
+    notes: Vec<String>,
+    /// How it came to be.
+    origin: String,
+    pub(crate) background: Background,
+    spilled: bool,
+}
+
+/// The state after a cell.
+struct Past {
+    cell: u32,
+    shadow: Kernel,
+    files: Moment,
+    /// Bytes of memory that the interpreter had.
+    memory: u64,
+}
+
+#[derive(Deserialize)]
+struct Forked {
+    #[serde(default)]
+    pid: i32,
+    refused: Option<String>,
+}
+
+impl NativeGuest {
+    pub(crate) fn boot(shared: &Arc<Shared>, spec: &Arc<GuestSpec>) -> Result<Self, EngineError> {
+        let room = match shared.pool.take_room(spec) {
+            Some(room) => room,
+            None => shared.room(spec)?,
+        };
+        shared.pool.refill(shared, spec);
+        let mut guest = Self::in_room(shared, spec, room, "forked from the preloaded interpreter")?;
+        let frame = frame::boot(spec, &guest.seed, spec.limits.output);
+        guest.tell(&frame).map_err(boot_error)?;
+        Ok(guest)
+    }
+
+    /// A guest whose interpreter isn't booted.
+    fn in_room(shared: &Arc<Shared>, spec: &Arc<GuestSpec>, room: Room, origin: &str) -> Result<Self, EngineError> {
+        let (pipes, their_stdout, their_stderr) = Pipes::new().map_err(exhausted)?;
+        let environment = &shared.environment;
+        let kernel = room.kernel(environment, spec, their_stdout.as_fd(), their_stderr.as_fd());
+        let kernel = kernel.map_err(|error| EngineError::Boot(error.to_string()))?;
+        Ok(Self {
+            shared: Arc::clone(shared),
+            spec: Arc::clone(spec),
+            room,
+            kernel,
+            pipes,
+            their_stdout,
+            their_stderr,
+            control: Arc::new(Control::new().map_err(exhausted)?),
+            seed: seed(spec, 0)?,
+            files: Moment::default(),
+            past: VecDeque::new(),
+            from_fresh: true,
+            unshadowed: None,
+            kept: None,
+            unsettled: None,
+            notes: Vec::new(),
+            origin: origin.to_owned(),
+            background: Background::default(),
+            spilled: false,
+        })
+    }
+
+    /// A guest that goes on from a snapshot, in namespaces of its own.
+    pub(crate) fn resume(
+        shared: &Arc<Shared>,
+        spec: &Arc<GuestSpec>,
+        snapshot: &NativeSnapshot,
+        descent: Descent,
+    ) -> Result<Self, EngineError> {
+        let kept = snapshot.kept(&shared.scratch)?;
+        let room = match shared.pool.take_room(spec) {
+            Some(room) => room,
+            None => shared.room(spec)?,
+        };
+        shared.pool.refill(shared, spec);
+        let mut guest = Self::in_room(shared, spec, room, "woken from what was kept")?;
+        guest.room.tree.fill(&snapshot.files).map_err(|error| EngineError::Restore(error.to_string()))?;
+        guest.files = snapshot.files.clone();
+        let child = match descent {
+            Descent::Same => None,
+            Descent::Child(number) => Some(seed(spec, number)?),
+        };
+        guest.seed = child.unwrap_or(guest.seed);
+        guest.load(&kept, child.as_ref()).map_err(|error| EngineError::Restore(error.to_string()))?;
+        guest.from_fresh = false;
+        guest.kept = Some(kept);
+        Ok(guest)
+    }
+
+    /// Runs what packages do at first use, so that the first cell doesn't have to.
+    pub(crate) fn warm(&mut self) -> Result<(), EngineError> {
+        const CODE: &[u8] = b"__import__('belljar_native.zygote').zygote._rehearse_packages()";
+        let frame = frame::run(&Cell { number: 0, file: None, code: CODE.to_vec() });
+        self.kernel.ask(&frame, &[], BOOTING).map_err(boot_error)?;
+        self.pipes.discard();
+        Ok(())
+    }
+
+    /// Boots a fresh interpreter and gives it the variables that were kept.
+    fn load(&mut self, kept: &snapshot::Kept, seed: Option<&[u8; 16]>) -> io::Result<()> {
+        let frame = frame::boot(&self.spec, &self.seed, self.spec.limits.output);
+        self.tell(&frame)?;
+        let lost = kept.load(&mut self.kernel)?;
+        let again = frame::boot_again(&self.spec, seed, self.spec.limits.output);
+        self.tell(&again)?;
+        self.notes.extend(lost);
+        Ok(())
+    }
+
+    /// Sends a frame that is answered by `READY`.
+    fn tell(&mut self, frame: &[u8]) -> io::Result<()> {
+        let reply = self.kernel.ask(frame, &[], BOOTING)?;
+        match frame::decode_reply(&reply) {
+            Ok(Reply::Ready) => Ok(()),
+            _ => Err(io::Error::other("it did not answer as it should")),
+        }
+    }
+
+    fn host_pid(&self) -> Option<i32> {
+        self.kernel.process.as_ref().and_then(|process| sys::host_pid(process.as_fd()))
+    }
+
+    /// Forks a shadow of a kernel: a socket to it, and its number.
+    pub(crate) fn shadow_of(kernel: &mut Kernel) -> io::Result<Result<Kernel, String>> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let reply = kernel.ask(&[SHADOW], &[theirs.as_fd()], FORKING)?;
+        let Some((&FORKED, payload)) = reply.split_first() else {
+            return Err(io::Error::other("it did not fork"));
+        };
+        let forked: Forked = serde_json::from_slice(payload)?;
+        match forked.refused {
+            Some(reason) => Ok(Err(reason.chars().take(500).collect())),
+            None if forked.pid > 1 => Ok(Ok(Kernel::new(ours, None, forked.pid)?)),
+            None => Err(io::Error::other("a shadow without a number")),
+        }
+    }
+
+    /// Remembers the state after a cell.
+    fn remember(&mut self, cell: u32) {
+        self.unsettled = None;
+        if self.spec.rollback == Rollback::Never {
+            return;
+        }
+        let memory = self.host_pid().map_or(0, private_memory);
+        match Self::shadow_of(&mut self.kernel) {
+            Ok(Ok(shadow)) => {
+                self.unshadowed = None;
+                let files = self.files.clone();
+                self.past.push_back(Past { cell, shadow, files, memory });
+            }
+            Ok(Err(reason)) => {
+                self.past.clear();
+                self.from_fresh = false;
+                self.unshadowed = Some(reason);
+            }
+            Err(error) => {
+                self.past.clear();
+                self.from_fresh = false;
+                self.unshadowed = Some(format!("it could not be forked: {error}"));
+            }
+        }
+        self.forget_old(memory);
+    }
+
+    /// Lets go of states that are too many, or hold too much memory.
+    fn forget_old(&mut self, memory: u64) {
+        let heavy = self.past.iter().rposition(|past| past.memory > memory.saturating_add(MOST_SHADOWED));
+        let surplus = self.past.len().saturating_sub(self.spec.undo + 1);
+        let count = heavy.map_or(0, |place| place + 1).max(surplus).min(self.past.len().saturating_sub(1));
+        if count > 0 {
+            self.past.drain(..count);
+            self.from_fresh = false;
+        }
+    }
+
+    fn settle_now(&mut self) {
+        if let Some(cell) = self.unsettled {
+            self.remember(cell);
+        }
+    }
+
+    /// Puts a shadow in the interpreter's place.
+    fn promote(&mut self, mut shadow: Kernel) -> io::Result<()> {
+        shadow.process = Some(self.room.init.watch(shadow.pid)?);
+        self.kernel = shadow;
+        Ok(())
+    }
+
+    /// Ends the interpreter with all that it started since.
+    fn end_kernel(&mut self, since: u64) {
+        if let Some(process) = &self.kernel.process {
+            init::end(process.as_fd());
+        }
+        let also = if self.kernel.pid > 1 { vec![self.kernel.pid] } else { Vec::new() };
+        let _ = self.room.init.end(since, also, self.kept_processes());
+        self.pipes.discard();
+    }
+
+    /// Goes back to the state before the cell. Says what became of the variables.
+    fn go_back(&mut self, since: u64) -> Result<State, EngineError> {
+        self.end_kernel(since);
+        if self.spec.rollback == Rollback::Never {
+            self.start_afresh()?;
+            return Ok(State::Lost);
+        }
+        let files = self.files.clone();
+        let state = match self.past.pop_back() {
+            Some(past) => match self.promote(past.shadow) {
+                Ok(()) => {
+                    self.unsettled = Some(past.cell);
+                    State::RolledBack
+                }
+                Err(error) => self.fall_back(&format!("its shadow is gone: {error}"))?,
+            },
+            None if self.from_fresh => {
+                self.fresh_kernel()?;
+                State::RolledBack
+            }
+            None => {
+                let reason = self.unshadowed.take().unwrap_or_else(|| "it had no shadow".to_owned());
+                self.fall_back(&reason)?
+            }
+        };
+        self.restore_files(&files)?;
+        Ok(state)
+    }
+
+    /// There is no shadow: the last state that was kept, or none.
+    fn fall_back(&mut self, reason: &str) -> Result<State, EngineError> {
+        self.past.clear();
+        self.new_kernel()?;
+        if let Some(kept) = self.kept.clone() {
+            if self.load(&kept, None).is_ok() {
+                self.notes.push(format!(
+                    "the variables are those that were last kept, and not those before this cell: {reason}"
+                ));
+                return Ok(State::RolledBack);
+            }
+            self.new_kernel()?;
+        }
+        self.boot_kernel()?;
+        self.from_fresh = true;
+        self.notes.push(format!("the variables are lost: {reason}"));
+        Ok(State::Lost)
+    }
+
+    fn start_afresh(&mut self) -> Result<(), EngineError> {
+        self.past.clear();
+        self.fresh_kernel()?;
+        self.room.tree.restore(&Moment::default()).map_err(gone)?;
+        self.files = Moment::default();
+        self.from_fresh = true;
+        Ok(())
+    }
+
+    fn fresh_kernel(&mut self) -> Result<(), EngineError> {
+        self.new_kernel()?;
+        self.boot_kernel()
+    }
+
+    /// An interpreter that isn't booted, in the same namespaces.
+    fn new_kernel(&mut self) -> Result<(), EngineError> {
+        let (stdout, stderr) = (self.their_stdout.as_fd(), self.their_stderr.as_fd());
+        self.kernel = self.room.kernel(&self.shared.environment, &self.spec, stdout, stderr).map_err(gone)?;
+        Ok(())
+    }
+
+    fn boot_kernel(&mut self) -> Result<(), EngineError> {
+        let frame = frame::boot(&self.spec, &self.seed, self.spec.limits.output);
+        self.tell(&frame).map_err(gone)
+    }
+
+    fn restore_files(&mut self, files: &Moment) -> Result<(), EngineError> {
+        self.room.tree.restore(files).map_err(|error| EngineError::Gone(format!("its files: {error}")))?;
+        // Restored files are new ones to the file system.
+        self.files = self.room.tree.compare(files).map_err(gone)?.0;
+        Ok(())
+    }
+
+    fn report(&mut self, told: Told, ending: Ending, host: &dyn CellHost, mut usage: Usage, since: u64, kills: u64) -> Result<CellReport, EngineError> {
+        let tree = &self.room.tree;
+        usage.tool_calls = told.tool_calls;
+        usage.file_bytes = tree.bytes();
+        let cause = told.cause;
+        let mut report = CellReport {
+            status: Status::Ok,
+            value: None,
+            exception: None,
+            exit_code: None,
+            reason: None,
+            stdout: told.stdout.finish(host, tree),
+            stderr: told.stderr.finish(host, tree),
+            displays: told.displays,
+            changes: Changes::default(),
+            usage,
+            state: State::Kept,
+            notes: Vec::new(),
+        };
+        let back = match ending {
+            Ending::Done(done) => {
+                self.done(&mut report, done, cause);
+                self.spec.rollback == Rollback::OnError && !ended_well(&report)
+            }
+            Ending::Exited(code) => {
+                report.status = Status::Exited;
+                report.exit_code = Some(code);
+                report.reason = Some("the interpreter was told to exit".to_owned());
+                true
+            }
+            Ending::Broken { reason, hard } => {
+                let out_of_memory = self.room.group.memory_kills() > kills;
+                (report.status, report.reason) = match cause {
+                    _ if out_of_memory => (Status::OutOfMemory, Some("it used more memory than it may have, and was ended".to_owned())),
+                    Some(Cause::Deadline) => (Status::Timeout, Some(self.too_long())),
+                    Some(Cause::ProcessorTime) => (Status::Timeout, Some(self.too_much_time())),
+                    Some(Cause::Interrupt) => (Status::Interrupted, Some(reason)),
+                    None if hard => (Status::Killed, Some(reason)),
+                    None => (Status::Killed, Some(format!("the interpreter crashed: {reason}"))),
+                };
+                true
+            }
+        };
+        if back {
+            report.state = self.go_back(since)?;
+            (report.stdout.rest, report.stderr.rest) = (None, None);
+        } else {
+            let compared = self.room.tree.compare(&self.files);
+            match compared {
+                Ok((files, changes)) => (self.files, report.changes) = (files, changes),
+                Err(error) => report.notes.push(format!("the files that it changed cannot be listed: {error}")),
+            }
+        }
+        report.notes.append(&mut self.notes);
+        Ok(report)
+    }
+
+    fn done(&self, report: &mut CellReport, done: Done, cause: Option<Cause>) {
+        let memory_error = done.exception.as_ref().is_some_and(|raised| raised.kind == "MemoryError");
+        report.status = match (done.status, cause) {
+            (DoneStatus::Ok, _) => Status::Ok,
+            (DoneStatus::Interrupted, Some(Cause::Deadline | Cause::ProcessorTime)) => Status::Timeout,
+            (DoneStatus::Interrupted, _) => Status::Interrupted,
+            (DoneStatus::Error, _) if memory_error => Status::OutOfMemory,
+            (DoneStatus::Error, _) => Status::Error,
+            (DoneStatus::Exited, _) => Status::Exited,
+        };
+        report.value = done.value;
+        report.exception = done.exception;
+        report.exit_code = done.exit_code;
+        report.reason = match (report.status, cause) {
+            (Status::Timeout, Some(Cause::ProcessorTime)) => Some(self.too_much_time()),
+            (Status::Timeout, _) => Some(self.too_long()),
+            (Status::Error, _) if self.room.tree.is_full() => Some(self.files_full()),
+            _ => None,
+        };
+    }
+
+    fn files_full(&self) -> String {
+        let limits = &self.spec.limits;
+        format!("the session's files are full: {} bytes, {} files", limits.file_bytes, limits.file_count)
+    }
+
+    fn too_long(&self) -> String {
+        match self.spec.limits.wall {
+            Some(limit) => format!("it ran longer than {limit:?}"),
+            None => "its time was over".to_owned(),
+        }
+    }
+
+    fn too_much_time(&self) -> String {
+        format!("it used more than {:?} of processor time", self.spec.limits.cpu_time.unwrap_or_default())
+    }
+
+    /// The number of cells that can be taken back: each state in the past but the newest is before one.
+    fn undoable_count(&self) -> usize {
+        if self.past.is_empty() {
+            return 0;
+        }
+        (self.past.len() - 1 + usize::from(self.from_fresh)).min(self.spec.undo)
+    }
+}
+
+fn ended_well(report: &CellReport) -> bool {
+    match report.status {
+        Status::Ok => true,
+        Status::Exited => report.exit_code.unwrap_or_default() == 0,
+        _ => false,
+    }
+}
+
+fn seed(spec: &GuestSpec, child: u64) -> Result<[u8; 16], EngineError> {
+    let mut seed = [0; 16];
+    match spec.entropy {
+        Entropy::Host => {
+            rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
+                .map_err(|error| EngineError::Boot(error.to_string()))?;
+        }
+        Entropy::Seeded(number) => {
+            let hash = blake3::hash(&[number.to_le_bytes(), child.to_le_bytes()].concat());
+            seed.copy_from_slice(&hash.as_bytes()[..16]);
+        }
+    }
+    Ok(seed)
+}
+
+/// Bytes of memory that no file has.
+fn private_memory(pid: i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let mut pages = text.split(' ').skip(1).map(|number| number.parse::<u64>().unwrap_or_default());
+    match (pages.next(), pages.next()) {
+        (Some(resident), Some(shared)) => resident.saturating_sub(shared) << 12,
+        _ => 0,
+    }
+}
+
+fn exhausted(error: io::Error) -> EngineError {
+    EngineError::Exhausted(error.to_string())
+}
+
+fn boot_error(error: io::Error) -> EngineError {
+    EngineError::Boot(error.to_string())
+}
+
+fn gone(error: io::Error) -> EngineError {
+    EngineError::Gone(error.to_string())
+}
+
+impl Guest for NativeGuest {
+    fn run(&mut self, cell: Cell, host: Arc<dyn CellHost>) -> Result<CellReport, EngineError> {
+        self.settle_now();
+        self.spilled = false;
+        self.pipes.discard();
+        let spec = Arc::clone(&self.spec);
+        let number = cell.number;
+        let mut told = Told::new(&format!("cell-{number}"), &spec.limits);
+        let (since, kills) = (sys::ticks(), self.room.group.memory_kills());
+        let host_pid = self.host_pid();
+        let (started, cpu) = (Instant::now(), host_pid.and_then(sys::processor_time));
+        let running = self.control.begin();
+        let ending = match host.is_cancelled() {
+            true => Ending::Done(Done::INTERRUPTED),
+            false => {
+                let conversation = Conversation {
+                    kernel: &mut self.kernel,
+                    pipes: &mut self.pipes,
+                    tree: &self.room.tree,
+                    control: &self.control,
+                    host: &host,
+                    limits: &spec.limits,
+                    told: &mut told,
+                    host_pid,
+                };
+                conversation.hold(running, &frame::run(&cell))
+            }
+        };
+        self.control.end();
+        let after = host_pid.and_then(sys::processor_time);
+        let usage = Usage {
+            wall: started.elapsed(),
+            cpu: after.zip(cpu).map_or(Duration::ZERO, |(after, before)| after.saturating_sub(before)),
+            memory: host_pid.map_or(0, private_memory),
+            ..Usage::default()
+        };
+        let report = self.report(told, ending, host.as_ref(), usage, since, kills)?;
+        if report.state == State::Kept {
+            self.unsettled = Some(number);
+        }
+        Ok(report)
+    }
+
+    fn settle(&mut self) {
+        self.settle_now();
+    }
+
+    fn read_file(&mut self, path: &str) -> Result<Vec<u8>, EngineError> {
+        let path_of = |error: io::Error| EngineError::File { path: path.to_owned(), reason: error.to_string() };
+        match self.mounted(path) {
+            Some(mounted) => mounted.and_then(|tree| tree.0.read(&tree.1)).map_err(path_of),
+            None => self.room.tree.read(path).map_err(path_of),
+        }
+    }
+
+    fn write_file(&mut self, path: &str, contents: &[u8]) -> Result<(), EngineError> {
+        // It isn't part of the last cell, nor of the next one.
+        self.settle_now();
+        self.room
+            .tree
+            .write(path, contents)
+            .map_err(|error| EngineError::File { path: path.to_owned(), reason: error.to_string() })?;
+        self.files = self.room.tree.compare(&self.files).map_err(gone)?.0;
+        self.note_files();
+        Ok(())
+    }
+
+    fn snapshot(&mut self) -> Result<Arc<dyn Snapshot>, EngineError> {
+        self.settle_now();
+        let files = self.files.clone();
+        let memory = self.host_pid().map_or(0, private_memory);
+        let environment = self.shared.environment.id.clone();
+        let scratch = &self.shared.scratch;
+        let limits = &self.spec.limits;
+        let made = match Self::shadow_of(&mut self.kernel) {
+            Ok(Ok(kernel)) => {
+                let shadow = Shadow::new(kernel, Arc::clone(&self.room.init));
+                NativeSnapshot::asleep(environment, files, shadow, memory, limits.clone(), scratch.clone())
+            }
+            // It has threads: what can be kept is written now.
+            Ok(Err(_)) => {
+                let kept = snapshot::Kept::write(&mut self.kernel, scratch)?;
+                NativeSnapshot::kept_now(environment, files, kept, memory, limits.clone(), scratch.clone())
+            }
+            Err(error) => return Err(EngineError::Gone(error.to_string())),
+        };
+        if let Some(kept) = made.kept_already() {
+            self.kept = Some(kept);
+        }
+        Ok(Arc::new(made))
+    }
+
+    fn roll_back_to(&mut self, snapshot: &dyn Snapshot) -> Result<(), EngineError> {
+        let snapshot = snapshot
+            .as_any()
+            .downcast_ref::<NativeSnapshot>()
+            .ok_or_else(|| EngineError::Restore("it is of another engine".to_owned()))?;
+        self.settle_now();
+        let woken = match snapshot.wake(&self.room.init) {
+            Some(woken) => Some(woken.map_err(gone)?),
+            None => None,
+        };
+        let kept = match &woken {
+            Some(_) => None,
+            None => Some(snapshot.kept(&self.shared.scratch)?),
+        };
+        self.past.clear();
+        self.from_fresh = false;
+        let since = sys::ticks() + 1;
+        if let Some(process) = &self.kernel.process {
+            init::end(process.as_fd());
+        }
+        let _ = since;
+        match (woken, kept) {
+            (Some(kernel), _) => self.promote(kernel).map_err(gone)?,
+            (None, Some(kept)) => {
+                self.new_kernel()?;
+                self.load(&kept, None).map_err(gone)?;
+                self.kept = Some(kept);
+            }
+            (None, None) => {}
+        }
+        self.restore_files(&snapshot.files)?;
+        self.remember(0);
+        Ok(())
+    }
+
+    fn undoable(&mut self) -> Result<Vec<u32>, EngineError> {
+        self.settle_now();
+        let count = self.undoable_count();
+        Ok(self.past.iter().rev().take(count).map(|past| past.cell).collect())
+    }
+
+    fn undo(&mut self, cells: usize) -> Result<(), EngineError> {
+        self.settle_now();
+        let available = self.undoable_count();
+        if cells > available {
+            let cells = if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") };
+            let why = match &self.unshadowed {
+                Some(reason) => format!("; no state was kept: {reason}"),
+                None => String::new(),
+            };
+            return Err(EngineError::Undo(format!("{cells} cannot be taken back, but only {available}{why}")));
+        }
+        if cells == 0 {
+            return Ok(());
+        }
+        if let Some(process) = &self.kernel.process {
+            init::end(process.as_fd());
+        }
+        self.past.truncate(self.past.len() - cells);
+        let files = match self.past.pop_back() {
+            Some(past) => {
+                self.promote(past.shadow).map_err(gone)?;
+                self.unsettled = Some(past.cell);
+                past.files
+            }
+            None => {
+                self.fresh_kernel()?;
+                Moment::default()
+            }
+        };
+        self.restore_files(&files)?;
+        self.settle_now();
+        Ok(())
+    }
+
+    fn interrupter(&self) -> Arc<dyn Interrupter> {
+        Arc::clone(&self.control) as Arc<dyn Interrupter>
+    }
+
+    fn private_memory(&self) -> u64 {
+        let pid = self.host_pid();
+        let rollup = pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok());
+        let kilobytes = rollup.as_deref().map(|text| {
+            let lines = text.lines().filter(|line| line.starts_with("Private_"));
+            let numbers = lines.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+            numbers.sum::<u64>()
+        });
+        kilobytes.map_or_else(|| pid.map_or(0, private_memory), |kilobytes| kilobytes << 10)
+    }
+
+    fn command(&mut self, command: Command, host: Arc<dyn CellHost>) -> Result<CommandReport, EngineError> {
+        self.settle_now();
+        self.run_command(command, &host)
+    }
+
+    fn start(&mut self, command: Command) -> Result<u32, EngineError> {
+        self.start_command(command)
+    }
+
+    fn processes(&mut self) -> Result<Vec<ProcessInfo>, EngineError> {
+        Ok(self.background.list(&self.room.init))
+    }
+
+    fn process_output(&mut self, id: u32) -> Result<ProcessOutput, EngineError> {
+        self.background.output(id)
+    }
+
+    fn kill(&mut self, id: u32) -> Result<(), EngineError> {
+        self.background.kill(id, &self.room.init)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = vec![self.origin.clone()];
+        notes.extend(self.unshadowed.iter().map(|reason| format!("no state is kept after cells: {reason}")));
+        notes
+    }
+
+    fn idle(&mut self) {
+        if self.spilled {
+            return;
+        }
+        self.spilled = true;
+        let Ok(file) = tempfile::tempfile_in(&self.shared.scratch) else { return };
+        let spill = self.spec.spill;
+        let message = serde_json::json!({ "frame_bytes": spill.frame_bytes, "array_bytes": spill.array_bytes });
+        let message = [&[SPILL], message.to_string().as_bytes()].concat();
+        // Shadows would keep what is moved out of memory in theirs.
+        self.settle_now();
+        match self.kernel.ask(&message, &[file.as_fd()], BOOTING) {
+            Ok(reply) if reply.first() == Some(&SPILLED) => {
+                let moved = serde_json::from_slice::<serde_json::Value>(&reply[1..]).unwrap_or_default();
+                if moved["bytes"].as_u64().unwrap_or_default() > 0 {
+                    let cell = self.past.back().map(|past| past.cell);
+                    self.past.clear();
+                    self.from_fresh = false;
+                    if let Some(cell) = cell {
+                        self.remember(cell);
+                    }
+                }
+            }
+            _ => tracing::debug!("nothing was moved to disk"),
+        }
+    }
+}
+
+impl NativeGuest {
+    /// Processes that stay when others are ended: the interpreter, its shadows, what runs in the background.
+    pub(crate) fn kept_processes(&self) -> Vec<i32> {
+        let mut keep: Vec<i32> = self.past.iter().map(|past| past.shadow.pid).collect();
+        keep.extend(self.background.pids());
+        keep
+    }
+
+    /// The files have changed outside of cells: the state to go back to has them too.
+    pub(crate) fn note_files(&mut self) {
+        let files = self.files.clone();
+        if let Some(past) = self.past.back_mut() {
+            past.files = files;
+        }
+    }
+
+    /// The tree of a mount that a path is in.
+    fn mounted(&self, path: &str) -> Option<io::Result<(crate::tree::Tree, String)>> {
+        let inside = |guest: &str| path.strip_prefix(guest.trim_end_matches('/')).filter(|rest| rest.starts_with('/'));
+        let mounts = self.spec.mounts.iter().filter_map(|mount| Some((mount, inside(&mount.guest)?)));
+        let (mount, rest) = mounts.max_by_key(|(mount, _)| mount.guest.len())?;
+        Some(std::fs::File::open(&mount.host).map(|directory| {
+            (crate::tree::Tree::new(directory.into(), None, self.spec.limits.file_bytes), rest.to_owned())
+        }))
+    }
+}

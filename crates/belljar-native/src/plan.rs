@@ -1,0 +1,297 @@
+//! What the jail is told: plain ordered data, made without privileges.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use belljar_engine::{GuestSpec, MountAccess};
+use belljar_jail::{Beneath, Launch, Maps, SessionPlan, Step, USER};
+use serde_json::{Value, json};
+
+use crate::NativeEnvironment;
+
+/// Where the kernel's own files are in the jail.
+pub(crate) const GUEST: &str = "/belljar";
+/// Where an interpreter is that isn't below `/usr`.
+const PYTHON: &str = "/opt/python";
+/// Where packages are, and by which other name.
+pub(crate) const PACKAGES: [&str; 2] = ["/data/site-packages", "/app/site-packages"];
+/// Where a session's own files are while it is furnished.
+const OWN: &str = "/own";
+/// Where a session's root is built if it has mounts of its own.
+const FRESH: &str = "/fresh";
+
+/// Who starts the jail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Starter {
+    pub(crate) user: u32,
+    pub(crate) group: u32,
+    /// Ids that exist here, from 0 on.
+    pub(crate) ids: u32,
+}
+
+impl Starter {
+    pub(crate) fn is_root(self) -> bool {
+        self.user == 0
+    }
+
+    /// The id on the host that sessions of root have: one that nobody is.
+    pub(crate) fn owner(self) -> Option<u32> {
+        const NOBODY: u32 = 200_000;
+        self.is_root().then(|| NOBODY.min(self.ids.saturating_sub(2)))
+    }
+}
+
+/// What is shown of the host.
+#[derive(Clone, Debug)]
+pub(crate) struct Furniture {
+    /// The kernel's own files on the host.
+    pub(crate) guest: PathBuf,
+    /// Directories of the host's root that are links, such as `/lib`.
+    pub(crate) links: Vec<(String, String)>,
+    /// Those that are directories.
+    pub(crate) directories: Vec<String>,
+    /// A directory of the host that the root is built on.
+    pub(crate) stage: String,
+}
+
+impl Furniture {
+    /// Looks at the host.
+    pub(crate) fn of_host(guest: PathBuf, environment: &NativeEnvironment) -> Self {
+        let (mut links, mut directories) = (Vec::new(), Vec::new());
+        for name in ["bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
+            let path = Path::new("/").join(name);
+            match std::fs::read_link(&path) {
+                Ok(target) => links.push((name.to_owned(), target.to_string_lossy().into_owned())),
+                Err(_) if path.is_dir() => directories.push(name.to_owned()),
+                Err(_) => {}
+            }
+        }
+        let sources = [Some(&guest), Some(&environment.prefix), environment.packages.as_ref()];
+        let free = |stage: &&str| {
+            let stage = Path::new(stage);
+            stage.is_dir() && !sources.iter().flatten().any(|source| source.starts_with(stage))
+        };
+        let stage = ["/mnt", "/media", "/srv", "/run", "/var", "/tmp"].into_iter().find(free).unwrap_or("/mnt");
+        Self { guest, links, directories, stage: stage.to_owned() }
+    }
+}
+
+/// Where the jail sees the interpreter.
+pub(crate) fn interpreter(environment: &NativeEnvironment) -> String {
+    let executable = environment.executable.to_string_lossy();
+    match environment.prefix.starts_with("/usr") {
+        true => format!("{}/{executable}", environment.prefix.display()),
+        false => format!("{PYTHON}/{executable}"),
+    }
+}
+
+/// The whole jail.
+pub(crate) fn launch(environment: &NativeEnvironment, furniture: &Furniture, starter: Starter, cgroups: Vec<PathBuf>) -> Launch {
+    let Starter { user, group, ids } = starter;
+    let (outer, inner) = match starter.owner() {
+        // Root's files can be reached in the outer namespace; in the inner one there is nobody but a stranger.
+        Some(owner) => {
+            let all = format!("0 0 {ids}");
+            let stranger = format!("0 {owner} 1");
+            (
+                Maps { users: all.clone(), groups: all, deny_groups: false },
+                Maps { users: stranger.clone(), groups: stranger, deny_groups: true },
+            )
+        }
+        None => (
+            Maps { users: format!("0 {user} 1"), groups: format!("0 {group} 1"), deny_groups: true },
+            Maps { users: "0 0 1".to_owned(), groups: "0 0 1".to_owned(), deny_groups: true },
+        ),
+    };
+    Launch {
+        outer,
+        inner,
+        root: root(environment, furniture),
+        gate: vec![
+            Step::Processes("/".to_owned()),
+            memory("/tmp", 256 << 20, 10_000, true),
+            memory("/dev/shm", 64 << 20, 1_000, false),
+        ],
+        cgroups,
+        owner: starter.owner(),
+    }
+}
+
+fn memory(target: &str, bytes: u64, files: u64, execute: bool) -> Step {
+    Step::Memory { target: target.to_owned(), bytes, files, execute }
+}
+
+/// The root that everything sees: the system's programs and libraries, the interpreter, packages, and nothing else.
+fn root(environment: &NativeEnvironment, furniture: &Furniture) -> Vec<Step> {
+    let stage = &furniture.stage;
+    let at = |path: &str| format!("{stage}{path}");
+    let show = |source: &Path, target: &str| Step::Show { source: source.to_owned(), target: at(target) };
+    let maybe = |path: &str| Step::ShowIfPresent { source: path.into(), target: at(path) };
+    let made = |path: &str, contents: &str| Step::File { path: at(path), contents: contents.to_owned() };
+    let mut steps = vec![memory(stage, 16 << 20, 10_000, false), show(Path::new("/usr"), "/usr")];
+    for (name, target) in &furniture.links {
+        steps.push(Step::Link { path: at(&format!("/{name}")), target: target.clone() });
+    }
+    for name in &furniture.directories {
+        steps.push(show(&Path::new("/").join(name), &format!("/{name}")));
+    }
+    if !environment.prefix.starts_with("/usr") {
+        steps.push(show(&environment.prefix, PYTHON));
+    }
+    steps.push(show(&furniture.guest, GUEST));
+    for directory in PACKAGES {
+        match &environment.packages {
+            Some(packages) => steps.push(show(packages, directory)),
+            None => steps.push(Step::Directory(at(directory))),
+        }
+    }
+    for empty in ["/workspace", "/tmp", "/dev/shm", "/proc", OWN, FRESH, "/root", "/home", "/var/tmp", "/run"] {
+        steps.push(Step::Directory(at(empty)));
+    }
+    steps.extend([
+        made("/etc/passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\nuser:x:1000:1000:user:/workspace:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"),
+        made("/etc/group", "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n"),
+        made("/etc/hosts", "127.0.0.1 localhost belljar\n::1 localhost\n"),
+        made("/etc/hostname", "belljar\n"),
+        made("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
+        made("/etc/resolv.conf", ""),
+        made("/etc/machine-id", ""),
+    ]);
+    for shared in ["/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/fonts", "/etc/localtime", "/etc/mime.types"] {
+        steps.push(maybe(shared));
+    }
+    for device in ["null", "zero", "full", "random", "urandom"] {
+        steps.push(Step::Device(at(&format!("/dev/{device}"))));
+    }
+    for (name, target) in [("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")] {
+        steps.push(Step::Link { path: at(&format!("/dev/{name}")), target: target.to_owned() });
+    }
+    // Before the root changes: only where one is seen already can another be mounted.
+    steps.push(Step::Processes(stage.clone()));
+    steps.push(Step::Root(stage.clone()));
+    steps.push(Step::Seal("/".to_owned()));
+    steps.push(Step::Host("belljar".to_owned()));
+    steps
+}
+
+/// One session's own surroundings. The descriptors that go with it are the mounts, in the order of the spec.
+pub(crate) fn session(spec: &GuestSpec, furniture: &Furniture, with_python: bool) -> SessionPlan {
+    let mut steps = vec![
+        memory(OWN, spec.limits.file_bytes.max(4096), spec.limits.file_count.max(8), true),
+        Step::Directory(format!("{OWN}{}", spec.workspace)),
+        Step::Directory(format!("{OWN}/tmp")),
+        Step::Again { source: format!("{OWN}{}", spec.workspace), target: spec.workspace.clone() },
+        Step::Again { source: format!("{OWN}/tmp"), target: "/tmp".to_owned() },
+        memory("/dev/shm", shared_memory(spec), 10_000, false),
+        Step::Processes("/".to_owned()),
+    ];
+    steps.extend(mounts(spec, furniture, with_python));
+    steps.extend([
+        Step::Forget(OWN.to_owned()),
+        Step::Host("belljar".to_owned()),
+        Step::Loopback,
+        Step::User(USER),
+        Step::NoUserNamespaces,
+        Step::Enter("/".to_owned()),
+    ]);
+    let mut write: Vec<String> =
+        [spec.workspace.as_str(), "/tmp", "/dev", "/proc"].iter().map(|path| (*path).to_owned()).collect();
+    write.extend(spec.mounts.iter().filter(|mount| mount.access == MountAccess::ReadWrite).map(|mount| mount.guest.clone()));
+    let mut lockdown: Vec<Step> = limits(spec, 0).into_iter().map(|(which, most)| Step::Limit { which, most }).collect();
+    lockdown.extend([Step::DropCapabilities, Step::NoNewPrivileges, Step::Landlock, Step::Seccomp]);
+    SessionPlan {
+        steps,
+        lockdown,
+        landlock: Some(Beneath { read: vec!["/".to_owned()], write }),
+        filters: format!("{GUEST}/seccomp.bpf"),
+    }
+}
+
+/// `/dev/shm` has a part of the memory.
+fn shared_memory(spec: &GuestSpec) -> u64 {
+    (spec.limits.memory / 4).clamp(1 << 20, 1 << 30)
+}
+
+/// Attaches host directories. Their mount points may not exist, so the session gets a root of its own, with the same in it.
+fn mounts(spec: &GuestSpec, furniture: &Furniture, with_python: bool) -> Vec<Step> {
+    if spec.mounts.is_empty() {
+        return Vec::new();
+    }
+    let at = |path: &str| format!("{FRESH}{path}");
+    let mut steps = vec![memory(FRESH, 1 << 20, 10_000, false)];
+    for (name, target) in &furniture.links {
+        steps.push(Step::Link { path: at(&format!("/{name}")), target: target.clone() });
+    }
+    let workspace = spec.workspace.as_str();
+    let mut same: BTreeSet<String> =
+        furniture.directories.iter().map(|name| format!("/{name}")).collect();
+    same.extend(["/usr", "/etc", "/dev", "/proc", "/tmp", "/belljar", workspace].map(str::to_owned));
+    same.extend(PACKAGES.map(str::to_owned));
+    if with_python {
+        same.insert(PYTHON.to_owned());
+    }
+    for path in same {
+        steps.push(Step::Again { source: path.clone(), target: at(&path) });
+    }
+    for empty in ["/root", "/home", "/var/tmp", "/run"] {
+        steps.push(Step::Directory(at(empty)));
+    }
+    let mut ordered: Vec<(usize, &str)> =
+        spec.mounts.iter().enumerate().map(|(place, mount)| (place, mount.guest.as_str())).collect();
+    // What is further out first.
+    ordered.sort_by_key(|(_, guest)| guest.len());
+    for (descriptor, guest) in ordered {
+        steps.push(Step::Attach { descriptor, target: at(guest) });
+    }
+    steps.extend([Step::Root(FRESH.to_owned()), Step::Seal("/".to_owned())]);
+    steps
+}
+
+/// Resource limits of every process of a session, beyond what the interpreter has when it is forked.
+fn limits(spec: &GuestSpec, inherited: u64) -> Vec<(u32, u64)> {
+    let memory = spec.limits.memory;
+    vec![
+        (libc::RLIMIT_CORE, 0),
+        (libc::RLIMIT_NOFILE, 1024),
+        // Files of the session have a file system of their own; this is for what it is asked to write elsewhere.
+        (libc::RLIMIT_FSIZE, spec.limits.file_bytes.max(memory).saturating_add(1 << 30)),
+        (libc::RLIMIT_MEMLOCK, 64 << 10),
+        (libc::RLIMIT_MSGQUEUE, 64 << 10),
+        (libc::RLIMIT_SIGPENDING, 1024),
+        (libc::RLIMIT_NPROC, processes(spec)),
+        (libc::RLIMIT_DATA, memory.saturating_add(inherited)),
+        // What RLIMIT_DATA doesn't count: memory that is shared between processes.
+        (libc::RLIMIT_AS, memory.saturating_mul(2).saturating_add(inherited).saturating_add(8 << 30)),
+    ]
+}
+
+/// Processes of a session, with those that the engine adds: init, and the shadows of the interpreter.
+pub(crate) fn processes(spec: &GuestSpec) -> u64 {
+    spec.limits.processes.saturating_add(spec.undo as u64 + 6)
+}
+
+/// What a kernel does between its fork and its first cell. Descriptors are those of the zygote's request: 3 is the
+/// session's init, 4 the Landlock ruleset.
+pub(crate) fn lockdown(spec: &GuestSpec, inherited: u64, landlock: bool) -> Vec<Value> {
+    let others = libc::CLONE_NEWUSER
+        | libc::CLONE_NEWNS
+        | libc::CLONE_NEWNET
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWCGROUP;
+    let mut steps = vec![
+        json!(["setns", 3, libc::CLONE_NEWPID]),
+        json!(["setns", 3, others]),
+        json!(["setresgid", USER]),
+        json!(["setresuid", USER]),
+        json!(["setsid"]),
+    ];
+    steps.extend(limits(spec, inherited).into_iter().map(|(which, most)| json!(["rlimit", which, most, most])));
+    steps.push(json!(["oom_score", 500]));
+    steps.extend([json!(["drop_bounding"]), json!(["drop_capabilities"]), json!(["no_new_privs"])]);
+    if landlock {
+        steps.push(json!(["landlock", 4]));
+    }
+    steps.extend([json!(["dumpable", 1]), json!(["seccomp"])]);
+    steps
+}

@@ -1,0 +1,84 @@
+"""Shadows: forks of a session that sleep, each a kernel of its own, until the host wants to go back to one of them.
+
+A fork has only the thread that forked. So there is none while other threads run, save those of Arrow, which knows how to
+go on without them. `os.fork` it is, and not `clone` with CLONE_PARENT, which would leave no child behind but skips the
+handlers by which C libraries (OpenBLAS, Arrow, malloc) stay usable; nor a double fork, which copies the page tables
+twice. The price: shadows are children of the session, whose ends are noticed at the next shadow.
+"""
+
+import os
+import random
+import sys
+import threading
+import warnings
+
+from belljar_guest.private import OWN as __builtins__
+
+_shadows = []
+_WITH_OWN_THREADS = ("pyarrow",)
+
+
+def shadow(channel, kernel, payload, descriptors):
+    """The reply of the parent; in the child, the empty reply."""
+    _reap()
+    why = threads_in_words()
+    if why:
+        return {"refused": why}
+    if not descriptors:
+        return {"refused": "no socket came with the frame"}
+    kernel.streams.flush()
+    state = _getstate()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of threads, which we know of
+            pid = channel.fork()
+    except OSError as error:
+        return {"refused": f"fork failed: {error.strerror}"}
+    if pid:
+        _shadows.append(pid)
+        return {"pid": pid}
+    _shadows.clear()
+    _setstate(state)  # `random` seeds itself anew in every child
+    try:
+        os.setsid()
+    except OSError:
+        pass  # it leads a session already
+    channel.replace(descriptors.pop(0))
+    return None
+
+
+def threads_in_words():
+    """Why this process can't be forked, or None."""
+    others = len(sys._current_frames()) - 1
+    if others > 0:
+        names = [thread.name for thread in _enumerate() if thread is not _main_thread()][:5]
+        return f"{_count(others, 'Python thread')} running ({', '.join(names) or 'nameless'})"
+    native = _native_threads() - 1
+    if native > 0 and not any(name in sys.modules for name in _WITH_OWN_THREADS):
+        return f"{_count(native, 'thread')} of a C library running"
+    return None
+
+
+def _count(number, what):
+    return f"{number} other {what}{' is' if number == 1 else 's are'}"
+
+
+def _native_threads():
+    try:
+        return os.stat("/proc/self/task").st_nlink - 2
+    except OSError:
+        return 1
+
+
+def _reap():
+    for pid in list(_shadows):
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                continue
+        except OSError:
+            pass  # the user's code waited for all children
+        _shadows.remove(pid)
+
+
+_getstate, _setstate = random.getstate, random.setstate
+_enumerate, _main_thread = threading.enumerate, threading.main_thread
