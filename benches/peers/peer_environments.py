@@ -57,8 +57,7 @@ def wheel(cache: Path) -> Path:
 
 def install(cache: Path, peers: list[str], python: str | None) -> None:
     """Make what is missing. `python` names the host Python, or is "fetch" for Debian's."""
-    tools = cache / "tools"
-    ensure(tools, {"pins": TOOLS, "python": sys.executable}, _make_tools)
+    tools = ensure_tools(cache)
     ensure(cache / "package", {"pins": [PACKAGE]}, lambda directory: _fetch_package(directory, tools))
     host = _host_python(cache, python)
     say(f"host Python: {host} ({run([host, '--version'], 'asking its version').strip()})")
@@ -66,6 +65,13 @@ def install(cache: Path, peers: list[str], python: str | None) -> None:
     for peer in peers:
         made = ensure(cache / peer, _identity(peer, host), lambda directory: _make_peer(directory, peer, host, tools))
         say(f"{peer}: {PINS[peer][0]} {'installed' if made else 'is there'}")
+
+
+def ensure_tools(cache: Path) -> Path:
+    """Where `pip` is."""
+    tools = cache / "tools"
+    ensure(tools, {"pins": TOOLS, "python": sys.executable}, _make_tools)
+    return tools
 
 
 def _identity(peer: str, host: Path) -> dict:

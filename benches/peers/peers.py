@@ -18,7 +18,8 @@ from pathlib import Path
 sys.dont_write_bytecode = True  # Not into the source tree.
 
 from environments import InstallError, clean_environment, default_cache, locked, say
-from peer_environments import FETCH, PINS, install, installed, interpreter, wheel
+from native_peers import places
+from peer_environments import FETCH, PINS, ensure_tools, install, installed, interpreter, wheel
 from sampling import summary
 
 HERE = Path(__file__).resolve().parent
@@ -82,6 +83,8 @@ def main() -> int:
         with locked(arguments.cache):
             if arguments.command == "install":
                 install(arguments.cache, PEERS, arguments.python)
+            elif arguments.command == "native":
+                print(json.dumps(places(arguments.cache, ensure_tools(arguments.cache))))
             else:
                 report = measure(arguments.cache, arguments.only, arguments.measure, arguments.quick)
                 print(json.dumps(report, indent=None if arguments.json else 2))
@@ -98,6 +101,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("install", parents=[cache], help="make the peers' environments")
     command.add_argument("--python", metavar="PATH", help=f"the host Python (3.12 to 3.14), or '{FETCH}' for Debian's")
+    commands.add_parser("native", parents=[cache], help="make bwrap and Jupyter available, and say where they are")
     command = commands.add_parser("run", parents=[cache], help="measure the peers and the native baseline")
     command.add_argument("--only", type=of(PEERS), default=PEERS, metavar="NAME,…", help=f"of {','.join(PEERS)}")
     command.add_argument(

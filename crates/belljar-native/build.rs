@@ -48,19 +48,28 @@ fn build(jail: &Path, out: &Path, binary: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Writes a table of the guest's Python files: name and contents.
+/// Writes a table of the guest's files: name, contents and whether it is a program. What stands in for pip and others is
+/// beside the kernel's packages, since it is seen by all.
 fn embed(guest: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
     let mut table = String::from("&[\n");
-    for package in ["belljar_guest", "belljar_native"] {
-        let mut files: Vec<_> = fs::read_dir(guest.join(package))?
+    for (directory, seen, program) in [
+        ("belljar_guest", "belljar_guest", false),
+        ("belljar_native", "belljar_native", false),
+        ("belljar_native/bin", "bin", true),
+        ("belljar_native/shims/belljar_install", "shims/belljar_install", false),
+        ("belljar_native/shims/pip", "shims/pip", false),
+    ] {
+        let mut files: Vec<_> = fs::read_dir(guest.join(directory))?
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .filter(|path| path.extension().is_some_and(|extension| extension == "py"))
+            .filter(|path| {
+                path.is_file() && (program || path.extension().is_some_and(|extension| extension == "py"))
+            })
             .collect();
         files.sort();
         for file in files {
             let name = file.file_name().and_then(|name| name.to_str()).ok_or("a name that isn't text")?;
             let path = fs::canonicalize(&file)?;
-            table.push_str(&format!("    (\"{package}/{name}\", include_bytes!({path:?})),\n"));
+            table.push_str(&format!("    (\"{seen}/{name}\", include_bytes!({path:?}), {program}),\n"));
         }
     }
     table.push_str("]\n");

@@ -51,6 +51,9 @@ class Channel:
         os.close(descriptor)
         self.attach(number)
 
+    def attached(self):
+        return self._socket is not None
+
     def abandoned(self):
         return self._socket is None
 

@@ -7,7 +7,7 @@ from belljar_guest import wire as frames_of_all
 from belljar_guest.interrupt import arm, guarded
 from belljar_guest.private import OWN as __builtins__
 
-from . import frames, shadow, spill, state, wire
+from . import frames, shadow, spill, state, surroundings, wire
 from .channel import allow_signals, block_signals
 
 
@@ -26,6 +26,7 @@ def serve(channel, kernel):
             _leave(0)
         frame, descriptors = message
         message = None
+        shadow.wake()
         channel.lock.release()
         allow_signals()
         reply = _answer(channel, kernel, frame, descriptors)
@@ -84,6 +85,7 @@ def _answer(channel, kernel, frame, descriptors):
 def _note_boot(spec):
     if frames.workspace is None:
         frames.workspace = os.getcwd()
+        surroundings.install(spec)
     state.note_boot(spec)
 
 

@@ -24,8 +24,9 @@ from struct import pack
 from belljar_guest import Kernel, errors, imports, interrupt, preload, warm
 from belljar_guest import wire as frames_of_all
 from belljar_guest.private import OWN as __builtins__
+from belljar_guest.streams import Streams
 
-from . import frames, kernel as native, lockdown, state, wire
+from . import frames, kernel as native, lockdown, state, streams, wire
 from .channel import Channel
 
 GUEST = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -73,7 +74,7 @@ class Zygote:
         self.lockdown = lockdown.Lockdown(_read(spec.get("seccomp")))
         self._set_path(spec.get("packages"))
         self.channel = Channel()
-        self.kernel = Kernel(_no_host)
+        self.kernel = Kernel(_no_host, Streams(streams.opener(self.channel)))
         _hide_own_frames()
         preload.preload()
         builtins.help = _Helper()
@@ -288,7 +289,7 @@ def _fork_by_default():
         pass
 
 
-def _rehearse_packages(kernel):
+def _rehearse_packages(kernel=None):
     """Loads what packages load at first use. Nothing parallel: OpenMP doesn't work in a child of a process that used it."""
     for name, rehearse in (("pandas", _rehearse_pandas), ("matplotlib.pyplot", _rehearse_pyplot)):
         if name in sys.modules:
@@ -307,7 +308,8 @@ def _rehearse_pandas(kernel, pandas):
     frame.sort_values("a").loc[frame["a"] > 1, ["a", "b"]].mean()
     frame.pivot_table(index="c", values="a", aggfunc="mean")
     pandas.read_csv(io.StringIO(frame.to_csv(index=False))).info(buf=io.StringIO())
-    state.rehearse(kernel, {"frame": frame, "large": pandas.DataFrame({"a": range(10_000), "b": 0.5})})
+    if kernel is not None:  # not in a session that is kept ready
+        state.rehearse(kernel, {"frame": frame, "large": pandas.DataFrame({"a": range(10_000), "b": 0.5})})
 
 
 def _rehearse_pyplot(kernel, pyplot):

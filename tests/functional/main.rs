@@ -10,6 +10,7 @@ mod exits;
 mod files;
 mod hibernation;
 mod host_files;
+mod installs;
 mod interrupts;
 mod leaks;
 mod mounts;

@@ -1,6 +1,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use belljar_tests::{builder, run, sandbox, session, text};
+use belljar::EngineKind;
+use belljar_tests::{builder, engine, run, sandbox, session, text};
 
 #[test]
 fn home_and_cwd_are_the_workspace() {
@@ -12,17 +13,27 @@ fn home_and_cwd_are_the_workspace() {
 
 #[test]
 fn the_environment_is_the_policys() {
-    let sandbox = builder().env("API_URL", "http://x/ä").env("EMPTY", "").build_blocking().unwrap();
-    let outcome = sandbox
-        .run_blocking("import os\nsorted((k, v) for k, v in os.environ.items() if k not in ('HOME', 'PWD'))")
-        .unwrap();
-    assert_eq!(outcome.value.unwrap().text, "[('API_URL', 'http://x/ä'), ('EMPTY', '')]");
+    let sandbox =
+        builder().env("API_URL", "http://x/ä").env("EMPTY", "").env("USER", "me").build_blocking().unwrap();
+    let session = sandbox.session_blocking().unwrap();
+    let code =
+        "import os\nsorted((k, v) for k, v in os.environ.items() if k in ('API_URL', 'EMPTY', 'USER'))";
+    assert_eq!(text(&session, code), "[('API_URL', 'http://x/ä'), ('EMPTY', ''), ('USER', 'me')]");
 }
+
+/// What the native engine's interpreter shares with the commands beside it.
+const NATIVE: &str = "{'HOME', 'LANG', 'MKL_NUM_THREADS', 'MPLBACKEND', 'MPLCONFIGDIR', 'NUMEXPR_MAX_THREADS', \
+    'LD_LIBRARY_PATH', 'OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'PATH', 'PWD', 'PYTHONDONTWRITEBYTECODE', 'PYTHONPATH', \
+    'PYTHONUNBUFFERED', 'SHELL', 'TMPDIR', 'USER', 'VIRTUAL_ENV'}";
 
 #[test]
 fn nothing_of_the_hosts_environment_is_there() {
-    let outcome = run("import os\nsorted(os.environ)");
-    assert_eq!(outcome.value.unwrap().text, "['HOME', 'PWD']");
+    let known = match engine() {
+        EngineKind::Wasm => "{'HOME', 'PWD'}",
+        EngineKind::Native => NATIVE,
+    };
+    let outcome = run(format!("import os\nsorted(set(os.environ) - {known})").as_str());
+    assert_eq!(outcome.value.unwrap().text, "[]");
 }
 
 #[test]

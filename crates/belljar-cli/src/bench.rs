@@ -8,11 +8,13 @@
 //! | `measure` | what one session without a name costs: `basics` |
 //! | `sessions` | what keeping, forking and rewinding sessions costs: most names |
 //! | `packages` | what packages cost: `packages` |
+//! | `native` | the native engine beside bubblewrap, Jupyter and plain Python: `native` |
 //! | `scene` | what is common to them: sandboxes, a directory that is gone afterwards |
 //! | `peers` | other sandboxes |
 //! | `sample`, `row`, `report` | many measurements of one thing; one number; all of them |
 
 mod measure;
+mod native;
 mod packages;
 mod peers;
 mod report;
@@ -38,7 +40,7 @@ use crate::runtimes::RuntimeArguments;
 
 #[derive(Args, Debug)]
 pub(crate) struct BenchArguments {
-    /// What to measure; by default everything but `crowd`, which takes minutes
+    /// What to measure; by default everything but `crowd` and `native`, which take minutes
     #[arg(value_name = "NAME")]
     names: Vec<Name>,
 
@@ -96,6 +98,8 @@ enum Name {
     Packages,
     /// 200 sessions awake and 2,000 asleep
     Crowd,
+    /// The native engine beside bubblewrap, Jupyter and plain Python, whatever the engine
+    Native,
 }
 
 /// What is to be measured.
@@ -103,7 +107,9 @@ fn names(engine: EngineKind, named: &[Name]) -> Result<Vec<Name>, Usage> {
     let measures =
         |name: &Name| engine == EngineKind::Wasm || !matches!(name, Name::Fallbacks | Name::Packages);
     if named.is_empty() {
-        let usual = Name::value_variants().iter().filter(|name| **name != Name::Crowd && measures(name));
+        let usual = Name::value_variants()
+            .iter()
+            .filter(|name| !matches!(name, Name::Crowd | Name::Native) && measures(name));
         return Ok(usual.copied().collect());
     }
     match named.iter().find(|name| !measures(name)) {
@@ -123,17 +129,23 @@ pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
     let names = names(arguments.engine, &arguments.names)?;
     let basics = names.contains(&Name::Basics);
     let ours = basics.then(|| measure::all(&runtimes, arguments.engine, arguments.quick)).transpose()?;
+    let compared = names.iter().any(|name| *name != Name::Native);
     let peers = match (&arguments.peers, &arguments.peers_from) {
+        (Some(_), _) if !compared => Peers::default(),
         (Some(script), _) => Peers::run(script, arguments.quick, &names)?,
         (None, Some(file)) => Peers::read(file)?,
         (None, None) => Peers::default(),
     };
     let scene = Scene::new(runtimes, arguments.engine, arguments.quick, arguments.scratch.as_deref())?;
-    let mut rows = Vec::new();
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
     for name in names.into_iter().filter(|name| *name != Name::Basics) {
         let started = Instant::now();
         let measured = match name {
             Name::Packages => packages::measure(&scene, &peers),
+            Name::Native => native::measure(&scene, arguments.peers.as_deref()).map(|(rows, told)| {
+                notes.extend(told);
+                rows
+            }),
             _ => sessions::measure(name, &scene, &peers),
         };
         rows.extend(measured.with_context(|| format!("measuring {name:?}"))?);
@@ -141,7 +153,7 @@ pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
     }
     let state = (!rows.is_empty()).then(|| scene.describe());
     drop(scene);
-    let report = report::Report::new(ours, rows, state, peers);
+    let report = report::Report::new(ours, rows, state, peers, notes);
     if arguments.json {
         console::print_line(&serde_json::to_string_pretty(&report)?);
     } else {

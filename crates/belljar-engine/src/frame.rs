@@ -3,6 +3,8 @@
 //! What comes out of the guest is untrusted: decoding checks kind, length, depth and type, and never
 //! panics.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
@@ -167,6 +169,19 @@ pub fn boot(spec: &GuestSpec, seed: &[u8; 16], max_value_bytes: u64) -> Vec<u8> 
     boot_frame(&body)
 }
 
+/// A `BOOT` frame with variables that hold where the spec says nothing.
+pub fn boot_in(
+    spec: &GuestSpec,
+    seed: &[u8; 16],
+    max_value_bytes: u64,
+    surroundings: &BTreeMap<String, String>,
+) -> Vec<u8> {
+    let mut body = boot_body(spec, Some(seed), max_value_bytes);
+    body["cwd"] = spec.workspace.clone().into();
+    body["surroundings"] = serde_json::json!(surroundings);
+    boot_frame(&body)
+}
+
 /// A `BOOT` frame for a guest that was booted before: it stays in its directory, and its randomness goes on
 /// unless there is a seed.
 pub fn boot_again(spec: &GuestSpec, seed: Option<&[u8; 16]>, max_value_bytes: u64) -> Vec<u8> {
@@ -272,8 +287,30 @@ pub fn decode_message(frame: &[u8], tool_bytes: u64) -> Result<Message, FrameErr
 }
 
 // serde_json bounds the depth of what it reads (128), so hostile nesting is an error, not a stack overflow.
+// A value takes 32 bytes and more, and may be one on the wire: their number is bounded before any is made.
 fn json<'a, T: Deserialize<'a>>(kind: u8, payload: &'a [u8]) -> Result<T, FrameError> {
+    if values(payload) > MOST_VALUES {
+        return Err(FrameError::Payload { kind, reason: format!("more than {MOST_VALUES} values") });
+    }
     serde_json::from_slice(payload).map_err(|error| FrameError::Payload { kind, reason: error.to_string() })
+}
+
+/// How many values a payload may have.
+const MOST_VALUES: usize = 2_000_000;
+
+/// Roughly how many values there are in JSON: what begins one, outside of strings.
+fn values(payload: &[u8]) -> usize {
+    let (mut count, mut quoted, mut escaped) = (0, false, false);
+    for byte in payload {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b',' | b'[' | b'{' if !quoted => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 #[derive(Deserialize)]
@@ -355,6 +392,21 @@ mod tests {
         frame.extend_from_slice(br#"{"name":"x","arguments":{"args":"#);
         frame.extend(std::iter::repeat_n(b'[', 100_000));
         assert!(matches!(decode_message(&frame, 1 << 20), Err(FrameError::Payload { .. })));
+    }
+
+    #[test]
+    fn too_many_values_are_an_error() {
+        let many = "[],".repeat(MOST_VALUES / 2 + 1);
+        let frame =
+            [&[DISPLAY][..], format!("{{\"data\":{{\"application/json\":[{many}1]}}}}").as_bytes()].concat();
+        assert!(matches!(decode_message(&frame, 1 << 20), Err(FrameError::Payload { .. })));
+        let text = r#"[{,\"#.repeat(MOST_VALUES);
+        let frame = [
+            &[DISPLAY][..],
+            format!("{{\"data\":{{\"text/plain\":{}}}}}", serde_json::json!(text)).as_bytes(),
+        ]
+        .concat();
+        assert!(decode_message(&frame, 1 << 20).is_ok());
     }
 
     #[test]

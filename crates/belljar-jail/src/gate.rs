@@ -63,7 +63,10 @@ fn serve(socket: &OwnedFd) -> Result<()> {
                 wire::send(socket, &reply, &[])
             }
         };
-        sent.during(answering)?;
+        if let Err(failure) = sent.during(answering) {
+            let reply = JailReply::Failed { reason: failure.to_string(), errno: failure.errno() };
+            wire::send(socket, &reply, &[]).during(answering)?;
+        }
     }
 }
 

@@ -44,9 +44,11 @@ fn serve(plan: &SessionPlan, socket: &OwnedFd, mounts: Vec<OwnedFd>) -> Result<(
     let children = sys::child_signals().during(|| "watching children".to_owned())?;
     let mut gifts = vec![own.as_fd()];
     gifts.extend(context.ruleset.as_ref().map(AsFd::as_fd));
-    let ready = InitReply::Ready { landlock: context.ruleset.is_some() };
+    let listener = context.listener.take();
+    gifts.extend(listener.as_ref().map(AsFd::as_fd));
+    let ready = InitReply::Ready { landlock: context.ruleset.is_some(), listener: listener.is_some() };
     wire::send(socket, &ready, &gifts).during(|| "answering".to_owned())?;
-    drop(own);
+    drop((own, listener));
     let mut commands = Vec::new();
     loop {
         let ready = sys::poll(&[socket.as_fd(), children.as_fd()]).during(|| "waiting".to_owned())?;
@@ -64,7 +66,10 @@ fn serve(plan: &SessionPlan, socket: &OwnedFd, mounts: Vec<OwnedFd>) -> Result<(
             Ok((reply, None)) => wire::send(socket, &reply, &[]),
             Err(failure) => wire::send(socket, &failed(&failure), &[]),
         };
-        sent.during(|| "answering".to_owned())?;
+        // One answer that can't be given is not the end of the session.
+        if let Err(failure) = sent.during(|| "answering".to_owned()) {
+            wire::send(socket, &failed(&failure), &[]).during(|| "answering".to_owned())?;
+        }
     }
 }
 

@@ -123,6 +123,8 @@ pub enum Step {
         /// Where. The mount point is made in the session's own tree if it isn't there.
         target: String,
     },
+    /// Listens on a socket. The engine gets it when all is furnished.
+    Listen(String),
     /// Takes the path of a mount away; what was opened or shown elsewhere stays.
     Forget(String),
     /// The processes of this namespace, at `/proc` of the root given.
@@ -249,10 +251,13 @@ pub enum InitRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InitReply {
-    /// It is furnished. With it come the session's own tree and the Landlock ruleset, if there is one.
+    /// It is furnished. With it come the session's own tree, and if there are such the Landlock ruleset and the socket
+    /// of [`Step::Listen`], in this order.
     Ready {
         /// Whether there is a ruleset.
         landlock: bool,
+        /// Whether there is such a socket.
+        listener: bool,
     },
     /// A command was started, or is to be watched; with it comes its pidfd.
     Started {

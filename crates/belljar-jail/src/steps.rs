@@ -1,9 +1,11 @@
 //! The one loop that carries out plans.
 
+use std::cell::OnceCell;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use belljar_jail::Step;
@@ -19,6 +21,8 @@ pub(crate) struct Context {
     pub(crate) ruleset: Option<OwnedFd>,
     /// The compiled system call filters.
     pub(crate) filters: Vec<Vec<u8>>,
+    /// What was listened on.
+    pub(crate) listener: OnceCell<OwnedFd>,
 }
 
 const SAFE: libc::c_ulong = libc::MS_NOSUID | libc::MS_NODEV;
@@ -57,6 +61,10 @@ fn one(step: &Step, context: &Context) -> io::Result<()> {
             directory(Path::new(target))?;
             sys::attach(mount.as_fd(), Path::new(target))
         }
+        Step::Listen(path) => {
+            let listener = OwnedFd::from(UnixListener::bind(path)?);
+            context.listener.set(listener).map_err(|_| io::ErrorKind::AlreadyExists.into())
+        }
         Step::Forget(target) => sys::forget(Path::new(target)),
         Step::Processes(root) => {
             let target = Path::new(root).join("proc");
@@ -73,7 +81,13 @@ fn one(step: &Step, context: &Context) -> io::Result<()> {
         Step::Host(name) => sys::set_host_name(name),
         Step::Loopback => sys::loopback(),
         Step::User(id) => user(*id),
-        Step::NoUserNamespaces => fs::write("/proc/sys/user/max_user_namespaces", "0"),
+        Step::NoUserNamespaces => {
+            // Those that matter most; the others are refused by the list of system calls too.
+            for name in ["net", "mnt", "pid", "ipc", "uts", "cgroup", "time"] {
+                let _ = fs::write(format!("/proc/sys/user/max_{name}_namespaces"), "0");
+            }
+            fs::write("/proc/sys/user/max_user_namespaces", "0")
+        }
         Step::Enter(path) => std::env::set_current_dir(path),
         Step::Limit { which, most } => sys::limit(*which, *most),
         Step::DropCapabilities => sys::drop_capabilities(),

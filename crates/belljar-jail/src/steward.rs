@@ -16,6 +16,7 @@ use crate::{mounts, warden};
 const EMPTYING: Duration = Duration::from_secs(5);
 
 pub(crate) fn run() -> i32 {
+    sys::raise_descriptor_limit();
     let (mounts, gate) = (sys::inherited(MOUNTS), sys::inherited(GATE));
     let launch = match read(sys::inherited(LAUNCH)) {
         Ok(launch) => launch,

@@ -213,6 +213,18 @@ pub(crate) fn limit(which: u32, most: u64) -> io::Result<()> {
     checked(unsafe { libc::setrlimit(which as _, &raw const limit) }).map(drop)
 }
 
+/// As many descriptors as may be: sessions can make the kernel count theirs as ours.
+pub(crate) fn raise_descriptor_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure lives.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
 /// Adds a filter of system calls: instructions of eight bytes.
 pub(crate) fn filter(program: &[u8]) -> io::Result<()> {
     #[repr(C)]

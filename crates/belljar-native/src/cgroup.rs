@@ -67,7 +67,8 @@ fn locate(controller: Controller, own: &str, mounts: &str) -> Result<Place, Stri
         })
     };
     if let Some(mount) = mount("cgroup", Some(name)) {
-        let path = path_of(&|controllers| controllers.split(',').any(|found| found == name)).unwrap_or_default();
+        let path =
+            path_of(&|controllers| controllers.split(',').any(|found| found == name)).unwrap_or_default();
         return Ok(Place { controller, directory: mount.join(path), version: 1 });
     }
     if let Some(mount) = mount("cgroup2", None) {
@@ -88,7 +89,10 @@ fn check(place: &Place) -> Result<(), String> {
         if !subtree.split_whitespace().any(|found| found == name)
             && fs::write(place.directory.join("cgroup.subtree_control"), format!("+{name}")).is_err()
         {
-            return Err(format!("the controller `{name}` can't be turned on below {}", place.directory.display()));
+            return Err(format!(
+                "the controller `{name}` can't be turned on below {}",
+                place.directory.display()
+            ));
         }
     }
     let access = rustix::fs::access(&place.directory, rustix::fs::Access::WRITE_OK);

@@ -100,43 +100,13 @@ impl Background {
 }
 
 impl NativeGuest {
-    /// The environment of commands: the third seed's, the session's, the command's own.
+    /// The environment of commands: the interpreter's, the session's, the command's own.
     fn surroundings(&self, command: &Command) -> Vec<String> {
-        let home = &self.spec.workspace;
-        let mut variables: BTreeMap<String, String> = [
-            ("HOME", home.clone()),
-            ("PWD", command.directory.clone().unwrap_or_else(|| home.clone())),
-            ("PATH", self.path()),
-            ("LANG", "C.UTF-8".to_owned()),
-            ("USER", "user".to_owned()),
-            ("SHELL", "/bin/bash".to_owned()),
-            ("TMPDIR", "/tmp".to_owned()),
-            ("PYTHONUNBUFFERED", "1".to_owned()),
-            ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
-            ("MPLBACKEND", "Agg".to_owned()),
-            ("MPLCONFIGDIR", "/tmp/.matplotlib".to_owned()),
-            ("OMP_NUM_THREADS", "1".to_owned()),
-            ("OPENBLAS_NUM_THREADS", "1".to_owned()),
-            ("VIRTUAL_ENV", format!("{home}/.venv")),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect();
-        if self.spec.inject_setup && self.shared.environment.packages.is_some() {
-            variables.insert("PYTHONPATH".to_owned(), plan::PACKAGES[0].to_owned());
-        }
+        let mut variables = plan::surroundings(&self.shared.environment, &self.spec);
+        variables.extend(command.directory.clone().map(|directory| ("PWD".to_owned(), directory)));
         variables.extend(self.spec.env.clone());
         variables.extend(command.env.clone());
         variables.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
-    }
-
-    fn path(&self) -> String {
-        let home = &self.spec.workspace;
-        let interpreter = plan::interpreter(&self.shared.environment);
-        let directory = interpreter.rsplit_once('/').map_or("", |(directory, _)| directory);
-        format!(
-            "{home}/.venv/bin:{home}/node_modules/.bin:/belljar/bin:{directory}:/usr/local/bin:/usr/bin:/bin"
-        )
     }
 
     fn check(&self, command: &Command) -> Result<(), EngineError> {
@@ -206,7 +176,8 @@ impl NativeGuest {
             drop(polled);
             cpu = host_pid.and_then(sys::processor_time).unwrap_or(cpu).max(cpu);
             for (place, stream) in [Stream::Stdout, Stream::Stderr].into_iter().enumerate() {
-                open[place] &= !self.pump(&mut pipes, stream, &mut told, host.as_ref(), if ended { 256 } else { 1 });
+                open[place] &=
+                    !self.pump(&mut pipes, stream, &mut told, host.as_ref(), if ended { 256 } else { 1 });
             }
             if ended {
                 break self.room.init.exit_code(pid, TELLING).map_err(gone)?.unwrap_or(137);
@@ -264,7 +235,14 @@ impl NativeGuest {
     }
 
     /// Reads what a command wrote. Says whether it can't write any more.
-    fn pump(&self, pipes: &mut Pipes, stream: Stream, told: &mut Told, host: &dyn CellHost, pieces: usize) -> bool {
+    fn pump(
+        &self,
+        pipes: &mut Pipes,
+        stream: Stream,
+        told: &mut Told,
+        host: &dyn CellHost,
+        pieces: usize,
+    ) -> bool {
         let mut buffer = [0; 64 << 10];
         for _ in 0..pieces {
             let (bytes, over) = pipes.read(stream, &mut buffer);
@@ -294,7 +272,13 @@ impl NativeGuest {
         self.background.last += 1;
         let id = self.background.last;
         // Of those that have ended the oldest are forgotten.
-        let ended: Vec<u32> = self.background.processes.iter().filter(|(_, process)| process.code.is_some()).map(|(id, _)| *id).collect();
+        let ended: Vec<u32> = self
+            .background
+            .processes
+            .iter()
+            .filter(|(_, process)| process.code.is_some())
+            .map(|(id, _)| *id)
+            .collect();
         for id in ended.iter().take(self.background.processes.len().saturating_sub(2 * MOST_PROCESSES)) {
             self.background.processes.remove(id);
         }

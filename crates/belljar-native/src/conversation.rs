@@ -21,12 +21,14 @@ use crate::tree::Tree;
 const MAX_STARTED: usize = 250_000;
 /// How many times the arguments of one call may be under way at once.
 const MAX_STARTED_SHARE: u64 = 16;
+/// Frames that are read before time is looked at.
+const FRAMES_AT_ONCE: usize = 64;
+/// Bytes of a cell's last frame beyond its value.
+const MOST_DONE: u64 = 1 << 20;
 /// Set in the numbers of calls that the guest waits for, so that started ones don't meet them.
 const HOST_ID: u64 = 1 << 63;
 /// A real processor is given more time to come to a halt than an emulated one.
 const GRACE_FACTOR: u32 = 10;
-/// How often a cell that swallows interrupts is asked again.
-const AGAIN: Duration = Duration::from_millis(10);
 /// How often processor time is looked at, where it is limited.
 const LOOK: Duration = Duration::from_millis(20);
 /// A call whose time the clock can't tell may take this long.
@@ -46,7 +48,10 @@ pub(crate) enum Ending {
     /// It called `os._exit`.
     Exited(i32),
     /// The interpreter ended, or must be ended.
-    Broken { reason: String, hard: bool },
+    Broken {
+        reason: String,
+        hard: bool,
+    },
 }
 
 /// What a cell has told so far.
@@ -76,11 +81,19 @@ impl Told {
 enum Waiting {
     Nothing,
     /// The answer to a call.
-    Call { id: u64, name: String, at: Instant },
+    Call {
+        id: u64,
+        name: String,
+        at: Instant,
+    },
     /// Started calls, within an `exchange`.
-    Results { until: Option<Instant> },
+    Results {
+        until: Option<Instant>,
+    },
     /// Started calls or time, with no code on the stack.
-    Resume { until: Option<Instant> },
+    Resume {
+        until: Option<Instant>,
+    },
 }
 
 /// A conversation with a kernel.
@@ -106,8 +119,8 @@ struct Course {
     deadline: Option<Instant>,
     /// Processor time at which the cell must stop.
     processor: Option<Duration>,
-    /// When it is asked again, and when it is stopped hard.
-    stopping: Option<(Instant, Instant)>,
+    /// It was asked to stop; when it is stopped hard.
+    stopping: Option<Instant>,
 }
 
 impl Conversation<'_> {
@@ -146,7 +159,10 @@ impl Conversation<'_> {
     /// Waits until something happens, and deals with it.
     fn turn(&mut self, course: &mut Course) -> io::Result<Option<Ending>> {
         let frames = if self.kernel.is_sending() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let time = self.next(course).map(|at| at.saturating_duration_since(Instant::now()));
+        let mut time = self.next(course).map(|at| at.saturating_duration_since(Instant::now()));
+        if self.kernel.has_frame() {
+            time = Some(Duration::ZERO);
+        }
         let mut polled = [
             PollFd::from_borrowed_fd(self.kernel.descriptor(), frames),
             PollFd::from_borrowed_fd(self.pipes.descriptor(Stream::Stdout), PollFlags::IN),
@@ -164,7 +180,7 @@ impl Conversation<'_> {
         if control {
             course.ended.extend(self.control.take_ended());
         }
-        if frames {
+        if frames || self.kernel.has_frame() {
             self.kernel.flush()?;
             if let Some(ending) = self.listen(course)? {
                 return Ok(Some(ending));
@@ -178,7 +194,7 @@ impl Conversation<'_> {
     fn next(&self, course: &Course) -> Option<Instant> {
         let now = Instant::now();
         let mut next = match &course.stopping {
-            Some((again, hard)) => Some(*again.min(hard)),
+            Some(hard) => Some(*hard),
             None => course.deadline,
         };
         let mut sooner = |at: Option<Instant>| {
@@ -235,7 +251,7 @@ impl Conversation<'_> {
     }
 
     fn listen(&mut self, course: &mut Course) -> io::Result<Option<Ending>> {
-        loop {
+        for _ in 0..FRAMES_AT_ONCE {
             let frame = match self.kernel.hear()? {
                 Heard::Frame(frame) => frame,
                 Heard::Silence => return Ok(None),
@@ -245,6 +261,9 @@ impl Conversation<'_> {
                 return Ok(Some(broken("it spoke when it was to listen".to_owned())));
             }
             if frame.first().is_some_and(|kind| *kind < 32) {
+                if frame.len() as u64 > self.limits.output.saturating_mul(8).saturating_add(MOST_DONE) {
+                    return Ok(Some(broken("its last message is too long".to_owned())));
+                }
                 match frame::decode_reply(&frame).map_err(io::Error::other)? {
                     Reply::Done(done) => return Ok(Some(Ending::Done(done))),
                     Reply::Waiting { timeout } => course.waiting = Waiting::Resume { until: after(timeout) },
@@ -257,6 +276,7 @@ impl Conversation<'_> {
                 message => self.take(message, course)?,
             }
         }
+        Ok(None)
     }
 
     fn take(&mut self, message: Message, course: &mut Course) -> io::Result<()> {
@@ -268,6 +288,8 @@ impl Conversation<'_> {
                 self.kernel.send(&[])
             }
             Message::Stream { stream, bytes } => {
+                // It writes to the other stream now: what is in the first comes before.
+                self.drain();
                 self.push(if stream == 1 { Stream::Stdout } else { Stream::Stderr }, &bytes);
                 self.kernel.send(&[])
             }
@@ -385,9 +407,8 @@ impl Conversation<'_> {
         for (id, result) in std::mem::take(&mut course.ended) {
             if let Some((_, bytes)) = course.started.remove(&id) {
                 course.started_bytes -= bytes;
-                let result = result.and_then(|value| {
-                    course.gate.admit_result(value.to_string().len()).map(|()| value)
-                });
+                let result = result
+                    .and_then(|value| course.gate.admit_result(value.to_string().len()).map(|()| value));
                 results.push(StartedResult { id, outcome: result.into() });
             }
         }
@@ -417,21 +438,13 @@ impl Conversation<'_> {
                 return Ok(None);
             };
             self.told.cause = Some(cause);
-            course.stopping = Some((now + AGAIN, now + self.limits.grace * GRACE_FACTOR));
+            course.stopping = Some(now + self.limits.grace * GRACE_FACTOR);
             self.interrupt();
             return self.answer(course).map(|()| None);
         }
-        if let Some((again, hard)) = &mut course.stopping {
-            if now >= *hard {
-                return Ok(Some(Ending::Broken {
-                    reason: "it did not give way and was stopped".to_owned(),
-                    hard: true,
-                }));
-            }
-            if now >= *again {
-                *again = now + AGAIN;
-                self.interrupt();
-            }
+        if course.stopping.is_some_and(|hard| now >= hard) {
+            let reason = "it did not give way and was stopped".to_owned();
+            return Ok(Some(Ending::Broken { reason, hard: true }));
         }
         Ok(None)
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use belljar_engine::frame::{self, Reply};
@@ -17,6 +17,7 @@ use crate::cgroup::{Group, Hierarchy};
 use crate::guest::NativeGuest;
 use crate::init::Init;
 use crate::install::{Installed, install};
+use crate::installs::{Installer, Installs, Office};
 use crate::jail::{Cabin, Jail};
 use crate::kernel::Kernel;
 use crate::layers::layers;
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     layers: Vec<Layer>,
     grounds: Mutex<Arc<Grounds>>,
     pub(crate) pool: Pool,
+    /// Where sessions ask for packages.
+    office: Arc<Office>,
 }
 
 /// What a session stands on. If it breaks, a new one is made for later sessions.
@@ -62,6 +65,7 @@ pub(crate) struct Room {
     pub(crate) tree: Tree,
     pub(crate) group: Arc<Group>,
     pub(crate) grounds: Arc<Grounds>,
+    _installs: Option<Installs>,
 }
 
 impl NativeEngine {
@@ -84,8 +88,36 @@ impl NativeEngine {
             layers: layers(),
             grounds: Mutex::new(Arc::new(grounds)),
             pool: Pool::default(),
+            office: Arc::new(Office::new(cache.root().to_owned())),
         };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The engine of this environment that the process has already, or a new one. Those of one group share the memory
+    /// of the preloaded interpreter; tenants should be groups of their own.
+    pub fn shared(environment: NativeEnvironment, cache: &Cache, group: &str) -> Result<Self, NativeError> {
+        type Known = (String, PathBuf, String, Weak<Shared>);
+        static ENGINES: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+        let lock = || ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+        let root = cache.root().to_owned();
+        let found = lock().iter().find_map(|(id, known_root, known_group, engine)| {
+            let same = *id == environment.id && *known_root == root && known_group == group;
+            if same { engine.upgrade() } else { None }
+        });
+        if let Some(shared) = found {
+            return Ok(Self { shared });
+        }
+        let id = environment.id.clone();
+        let made = Self::load(environment, cache)?;
+        let mut engines = lock();
+        engines.retain(|(.., engine)| engine.strong_count() > 0);
+        engines.push((id, root, group.to_owned(), Arc::downgrade(&made.shared)));
+        Ok(made)
+    }
+
+    /// Says who gets packages for sessions that may install some. Only the first one counts.
+    pub fn set_installer(&self, installer: Arc<dyn Installer>) {
+        let _ = self.shared.office.installer.set(installer);
     }
 
     /// Modules that were to be preloaded and could not be, and why.
@@ -147,7 +179,8 @@ impl Shared {
                 let mut current = self.grounds.lock().unwrap_or_else(PoisonError::into_inner);
                 if Arc::ptr_eq(&current, &grounds) {
                     tracing::warn!("the jail had ended, and is built again");
-                    let made = Grounds::make(&self.environment, &self.installed, &self.furniture, self.starter);
+                    let made =
+                        Grounds::make(&self.environment, &self.installed, &self.furniture, self.starter);
                     *current = Arc::new(made.map_err(|error| EngineError::Boot(error.to_string()))?);
                 }
                 let grounds = Arc::clone(&current);
@@ -175,14 +208,22 @@ impl Shared {
             })?);
         }
         let plan = plan::session(spec, &self.furniture, with_python);
-        let Cabin { control, init, tree, landlock } = grounds.jail.session(plan, &mounts)?;
+        let Cabin { control, init, tree, landlock, listener } = grounds.jail.session(plan, &mounts)?;
         let init = Init::new(control, init, landlock);
         let group = grounds.hierarchy.session(spec)?;
         if let Some(pid) = init.host_pid() {
             group.add(pid)?;
         }
         let tree = Tree::new(tree, self.starter.owner(), spec.limits.file_bytes);
-        Ok(Room { init: Arc::new(init), tree, group: Arc::new(group), grounds: Arc::clone(grounds) })
+        let installs =
+            listener.map(|listener| Installs::start(listener, tree.again(), Arc::clone(&self.office)));
+        Ok(Room {
+            init: Arc::new(init),
+            tree,
+            group: Arc::new(group),
+            grounds: Arc::clone(grounds),
+            _installs: installs.transpose()?,
+        })
     }
 
     /// Refuses what the policy requires and this machine lacks.
@@ -192,7 +233,9 @@ impl Shared {
             match found {
                 Some(Layer { missing: None, .. }) => {}
                 Some(Layer { missing: Some(reason), .. }) => {
-                    return Err(EngineError::Boot(format!("the policy requires the layer `{wanted}`, which is missing: {reason}")));
+                    return Err(EngineError::Boot(format!(
+                        "the policy requires the layer `{wanted}`, which is missing: {reason}"
+                    )));
                 }
                 None => {
                     let names: Vec<&str> = self.layers.iter().map(|layer| layer.name.as_str()).collect();

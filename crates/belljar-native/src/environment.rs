@@ -40,4 +40,3 @@ pub enum NativeError {
     #[error("{0}")]
     Io(String),
 }
-

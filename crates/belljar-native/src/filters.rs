@@ -16,17 +16,25 @@ pub(crate) fn compile() -> Result<Vec<u8>, NativeError> {
     let architecture = std::env::consts::ARCH;
     let list: BTreeMap<String, Value> = serde_json::from_str(LIST).map_err(|error| broken(&error))?;
     let mut allowed = list.get("common").cloned().unwrap_or_default();
+    if let (Some(extra), Some(rules)) = (
+        list.get(architecture).and_then(|extra| extra["filter"].as_array()),
+        allowed["filter"].as_array_mut(),
+    ) {
+        rules.extend(extra.iter().cloned());
+    }
+    let mut absent = list.get("absent").cloned().unwrap_or_default();
+    let older = format!("absent on {architecture}");
     if let (Some(extra), Some(rules)) =
-        (list.get(architecture).and_then(|extra| extra["filter"].as_array()), allowed["filter"].as_array_mut())
+        (list.get(&older).and_then(|extra| extra["filter"].as_array()), absent["filter"].as_array_mut())
     {
         rules.extend(extra.iter().cloned());
     }
-    let absent = list.get("absent").cloned().unwrap_or_default();
     let target: TargetArch = architecture.try_into().map_err(|error| broken(&error))?;
     let mut bytes = 2_u32.to_le_bytes().to_vec();
     for filter in [absent, allowed] {
         let text = serde_json::json!({ "filter": filter }).to_string();
-        let mut compiled = seccompiler::compile_from_json(text.as_bytes(), target).map_err(|error| broken(&error))?;
+        let mut compiled =
+            seccompiler::compile_from_json(text.as_bytes(), target).map_err(|error| broken(&error))?;
         let program: BpfProgram = compiled.remove("filter").unwrap_or_default();
         bytes.extend((program.len() as u32).to_le_bytes());
         for instruction in program {
@@ -65,12 +73,49 @@ mod tests {
             .filter_map(|rule| rule["syscall"].as_str())
             .collect();
         for name in [
-            "mount", "umount2", "pivot_root", "chroot", "setns", "unshare", "ptrace", "process_vm_readv",
-            "process_vm_writev", "bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "keyctl", "add_key",
-            "request_key", "open_by_handle_at", "kexec_load", "init_module", "finit_module", "reboot", "swapon",
-            "move_mount", "open_tree", "fsopen", "fsmount", "mount_setattr", "pidfd_getfd", "memfd_create",
-            "shmget", "acct", "settimeofday", "clock_settime", "iopl", "ioperm", "syslog", "quotactl",
-            "fanotify_init", "process_madvise", "kcmp", "lookup_dcookie", "vmsplice", "memfd_secret",
+            "mount",
+            "umount2",
+            "pivot_root",
+            "chroot",
+            "setns",
+            "unshare",
+            "ptrace",
+            "process_vm_readv",
+            "process_vm_writev",
+            "bpf",
+            "perf_event_open",
+            "userfaultfd",
+            "io_uring_setup",
+            "keyctl",
+            "add_key",
+            "request_key",
+            "open_by_handle_at",
+            "kexec_load",
+            "init_module",
+            "finit_module",
+            "reboot",
+            "swapon",
+            "move_mount",
+            "open_tree",
+            "fsopen",
+            "fsmount",
+            "mount_setattr",
+            "pidfd_getfd",
+            "memfd_create",
+            "shmget",
+            "acct",
+            "settimeofday",
+            "clock_settime",
+            "iopl",
+            "ioperm",
+            "syslog",
+            "quotactl",
+            "fanotify_init",
+            "process_madvise",
+            "kcmp",
+            "lookup_dcookie",
+            "vmsplice",
+            "memfd_secret",
         ] {
             assert!(!names.contains(&name), "{name}");
         }

@@ -9,13 +9,14 @@ use std::collections::VecDeque;
 use std::io::{self, PipeWriter};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use belljar_engine::frame::{self, Done, DoneStatus, Reply};
 use belljar_engine::{
-    Cell, CellHost, CellReport, Changes, Command, CommandReport, Descent, EngineError, Entropy, Guest, GuestSpec,
-    Interrupter, ProcessInfo, ProcessOutput, Rollback, Snapshot, State, Status, Usage,
+    Cell, CellHost, CellReport, Changes, Clock, Command, CommandReport, Descent, EngineError, Entropy, Guest,
+    GuestSpec, Interrupter, Mount, MountAccess, ProcessInfo, ProcessOutput, Rollback, Snapshot, State,
+    Status, Usage,
 };
 use serde::Deserialize;
 
@@ -23,17 +24,20 @@ use crate::commands::Background;
 use crate::control::Control;
 use crate::conversation::{Cause, Conversation, Ending, Told};
 use crate::engine::{BOOTING, Room, Shared};
-use crate::init;
+use crate::init::{self, Init};
 use crate::kernel::Kernel;
 use crate::pipes::Pipes;
-use crate::snapshot::{self, NativeSnapshot, Shadow};
-use crate::sys;
-use crate::tree::Moment;
+use crate::snapshot::{self, Asleep, NativeSnapshot, Source};
+use crate::tree::{Moment, Tree};
+use crate::{plan, sys};
 
 /// How long a fork of a kernel may take.
 const FORKING: Duration = Duration::from_secs(10);
 /// Shadows may hold so much memory that the interpreter itself doesn't have any more.
 const MOST_SHADOWED: u64 = 64 << 20;
+
+/// Snapshots of one session that are processes.
+const MOST_AWAKE: usize = 8;
 
 const SHADOW: u8 = 4;
 const SPILL: u8 = 7;
@@ -53,8 +57,10 @@ pub(crate) struct NativeGuest {
     seed: [u8; 16],
     /// The files after the last cell.
     pub(crate) files: Moment,
+    /// The same at the last snapshot, with what was installed into the session.
+    installed: Moment,
     /// States after earlier cells, the newest last.
-    past: VecDeque<Past>,
+    past: VecDeque<Arc<Past>>,
     /// The interpreter is as it was booted, but for cells in `past`.
     from_fresh: bool,
     /// Why the newest state isn't in `past`.
@@ -69,15 +75,36 @@ pub(crate) struct NativeGuest {
     origin: String,
     pub(crate) background: Background,
     spilled: bool,
+    snapshots: VecDeque<Weak<NativeSnapshot>>,
 }
 
-/// The state after a cell.
-struct Past {
+/// The state after a cell: a sleeping shadow, from which interpreters are forked that go on from there.
+pub(crate) struct Past {
     cell: u32,
-    shadow: Kernel,
-    files: Moment,
+    shadow: Mutex<Kernel>,
+    /// Its number in the session.
+    pid: i32,
+    files: Mutex<Moment>,
     /// Bytes of memory that the interpreter had.
     memory: u64,
+}
+
+impl Past {
+    /// An interpreter that goes on from here.
+    pub(crate) fn wake(&self, init: &Init) -> io::Result<Kernel> {
+        // Whoever shares its namespaces may have stopped it.
+        let _ = init.signal_group(self.pid, libc::SIGCONT);
+        let mut shadow = self.shadow.lock().unwrap_or_else(PoisonError::into_inner);
+        NativeGuest::shadow_of(&mut shadow)?.map_err(io::Error::other)
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    fn files(&self) -> Moment {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 #[derive(Deserialize)]
@@ -89,19 +116,29 @@ struct Forked {
 
 impl NativeGuest {
     pub(crate) fn boot(shared: &Arc<Shared>, spec: &Arc<GuestSpec>) -> Result<Self, EngineError> {
+        if spec.clock != Clock::Host {
+            let what =
+                "stop the clock: real programs ask the kernel for the time; the wasm engine can".to_owned();
+            return Err(EngineError::Unsupported { engine: "native", what });
+        }
         let room = match shared.pool.take_room(spec) {
             Some(room) => room,
             None => shared.room(spec)?,
         };
         shared.pool.refill(shared, spec);
         let mut guest = Self::in_room(shared, spec, room, "forked from the preloaded interpreter")?;
-        let frame = frame::boot(spec, &guest.seed, spec.limits.output);
+        let frame = guest.boot_frame();
         guest.tell(&frame).map_err(boot_error)?;
         Ok(guest)
     }
 
     /// A guest whose interpreter isn't booted.
-    fn in_room(shared: &Arc<Shared>, spec: &Arc<GuestSpec>, room: Room, origin: &str) -> Result<Self, EngineError> {
+    fn in_room(
+        shared: &Arc<Shared>,
+        spec: &Arc<GuestSpec>,
+        room: Room,
+        origin: &str,
+    ) -> Result<Self, EngineError> {
         let (pipes, their_stdout, their_stderr) = Pipes::new().map_err(exhausted)?;
         let environment = &shared.environment;
         let kernel = room.kernel(environment, spec, their_stdout.as_fd(), their_stderr.as_fd());
@@ -117,6 +154,7 @@ impl NativeGuest {
             control: Arc::new(Control::new().map_err(exhausted)?),
             seed: seed(spec, 0)?,
             files: Moment::default(),
+            installed: Moment::default(),
             past: VecDeque::new(),
             from_fresh: true,
             unshadowed: None,
@@ -126,6 +164,7 @@ impl NativeGuest {
             origin: origin.to_owned(),
             background: Background::default(),
             spilled: false,
+            snapshots: VecDeque::new(),
         })
     }
 
@@ -143,8 +182,7 @@ impl NativeGuest {
         };
         shared.pool.refill(shared, spec);
         let mut guest = Self::in_room(shared, spec, room, "woken from what was kept")?;
-        guest.room.tree.fill(&snapshot.files).map_err(|error| EngineError::Restore(error.to_string()))?;
-        guest.files = snapshot.files.clone();
+        guest.restore_files(&snapshot.files)?;
         let child = match descent {
             Descent::Same => None,
             Descent::Child(number) => Some(seed(spec, number)?),
@@ -160,20 +198,29 @@ impl NativeGuest {
     pub(crate) fn warm(&mut self) -> Result<(), EngineError> {
         const CODE: &[u8] = b"__import__('belljar_native.zygote').zygote._rehearse_packages()";
         let frame = frame::run(&Cell { number: 0, file: None, code: CODE.to_vec() });
-        self.kernel.ask(&frame, &[], BOOTING).map_err(boot_error)?;
+        let reply = self.kernel.ask(&frame, &[], BOOTING).map_err(boot_error)?;
+        if !matches!(frame::decode_reply(&reply), Ok(Reply::Done(Done { status: DoneStatus::Ok, .. }))) {
+            return Err(EngineError::Boot("it could not be warmed".to_owned()));
+        }
         self.pipes.discard();
+        self.files = self.room.tree.compare(&self.files).map_err(boot_error)?.0;
         Ok(())
     }
 
     /// Boots a fresh interpreter and gives it the variables that were kept.
     fn load(&mut self, kept: &snapshot::Kept, seed: Option<&[u8; 16]>) -> io::Result<()> {
-        let frame = frame::boot(&self.spec, &self.seed, self.spec.limits.output);
+        let frame = self.boot_frame();
         self.tell(&frame)?;
         let lost = kept.load(&mut self.kernel)?;
         let again = frame::boot_again(&self.spec, seed, self.spec.limits.output);
         self.tell(&again)?;
         self.notes.extend(lost);
         Ok(())
+    }
+
+    fn boot_frame(&self) -> Vec<u8> {
+        let surroundings = plan::surroundings(&self.shared.environment, &self.spec);
+        frame::boot_in(&self.spec, &self.seed, self.spec.limits.output, &surroundings)
     }
 
     /// Sends a frame that is answered by `READY`.
@@ -207,26 +254,26 @@ impl NativeGuest {
     /// Remembers the state after a cell.
     fn remember(&mut self, cell: u32) {
         self.unsettled = None;
-        if self.spec.rollback == Rollback::Never {
-            return;
+        if self.spec.rollback != Rollback::Never {
+            self.shadow_now(cell);
         }
+    }
+
+    fn shadow_now(&mut self, cell: u32) {
         let memory = self.host_pid().map_or(0, private_memory);
         match Self::shadow_of(&mut self.kernel) {
             Ok(Ok(shadow)) => {
                 self.unshadowed = None;
-                let files = self.files.clone();
-                self.past.push_back(Past { cell, shadow, files, memory });
+                let (pid, files) = (shadow.pid, Mutex::new(self.files.clone()));
+                self.past.push_back(Arc::new(Past { cell, shadow: Mutex::new(shadow), pid, files, memory }));
             }
             Ok(Err(reason)) => {
                 self.past.clear();
                 self.from_fresh = false;
                 self.unshadowed = Some(reason);
             }
-            Err(error) => {
-                self.past.clear();
-                self.from_fresh = false;
-                self.unshadowed = Some(format!("it could not be forked: {error}"));
-            }
+            // It is no longer known what it says, or to what.
+            Err(error) => self.replace_broken(&error.to_string()),
         }
         self.forget_old(memory);
     }
@@ -255,11 +302,30 @@ impl NativeGuest {
         Ok(())
     }
 
-    /// Ends the interpreter with all that it started since.
-    fn end_kernel(&mut self, since: u64) {
+    fn end_process(&self) {
         if let Some(process) = &self.kernel.process {
             init::end(process.as_fd());
         }
+    }
+
+    /// Live shadows are processes: of many snapshots the oldest become files.
+    fn put_old_snapshots_to_sleep(&mut self) {
+        let awake: Vec<Arc<NativeSnapshot>> = self
+            .snapshots
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter(|snapshot| snapshot.pid().is_some())
+            .collect();
+        for snapshot in awake.iter().take(awake.len().saturating_sub(MOST_AWAKE)) {
+            if let Err(error) = snapshot.put_to_sleep() {
+                tracing::debug!(%error, "a snapshot stays in memory");
+            }
+        }
+    }
+
+    /// Ends the interpreter with all that it started since.
+    fn end_kernel(&mut self, since: u64) {
+        self.end_process();
         let also = if self.kernel.pid > 1 { vec![self.kernel.pid] } else { Vec::new() };
         let _ = self.room.init.end(since, also, self.kept_processes());
         self.pipes.discard();
@@ -273,25 +339,48 @@ impl NativeGuest {
             return Ok(State::Lost);
         }
         let files = self.files.clone();
-        let state = match self.past.pop_back() {
-            Some(past) => match self.promote(past.shadow) {
-                Ok(()) => {
-                    self.unsettled = Some(past.cell);
-                    State::RolledBack
-                }
-                Err(error) => self.fall_back(&format!("its shadow is gone: {error}"))?,
-            },
-            None if self.from_fresh => {
-                self.fresh_kernel()?;
-                State::RolledBack
-            }
-            None => {
-                let reason = self.unshadowed.take().unwrap_or_else(|| "it had no shadow".to_owned());
-                self.fall_back(&reason)?
-            }
-        };
+        let state = self.wake_past()?;
         self.restore_files(&files)?;
         Ok(state)
+    }
+
+    /// The newest shadow that can be woken, or what there is instead.
+    fn wake_past(&mut self) -> Result<State, EngineError> {
+        let mut reason = self.unshadowed.take().unwrap_or_else(|| "it had no shadow".to_owned());
+        let mut skipped = 0;
+        while let Some(past) = self.past.back().cloned() {
+            match past.wake(&self.room.init).and_then(|kernel| self.promote(kernel)) {
+                Ok(()) if skipped == 0 => return Ok(State::RolledBack),
+                Ok(()) => {
+                    self.notes.push(format!(
+                        "the variables are those after cell {}: the shadows of later ones were gone",
+                        past.cell
+                    ));
+                    return Ok(State::RolledBack);
+                }
+                Err(error) => reason = format!("its shadow is gone: {error}"),
+            }
+            skipped += 1;
+            self.past.pop_back();
+        }
+        if self.from_fresh && skipped == 0 {
+            self.fresh_kernel()?;
+            return Ok(State::RolledBack);
+        }
+        self.fall_back(&reason)
+    }
+
+    /// The interpreter ended, or spoke, when nothing was asked of it. It isn't listened to any more.
+    fn replace_broken(&mut self, reason: &str) {
+        let state = self.go_back(sys::ticks());
+        let text = match &state {
+            Ok(State::Lost) => format!("the interpreter broke between cells: {reason}"),
+            Ok(_) => {
+                format!("the interpreter broke between cells, and went on from an earlier state: {reason}")
+            }
+            Err(error) => format!("the interpreter broke between cells, and cannot be replaced: {error}"),
+        };
+        self.notes.push(text);
     }
 
     /// There is no shadow: the last state that was kept, or none.
@@ -316,7 +405,7 @@ impl NativeGuest {
     fn start_afresh(&mut self) -> Result<(), EngineError> {
         self.past.clear();
         self.fresh_kernel()?;
-        self.room.tree.restore(&Moment::default()).map_err(gone)?;
+        let _ = self.room.tree.restore(&Moment::default()).map_err(gone)?;
         self.files = Moment::default();
         self.from_fresh = true;
         Ok(())
@@ -327,26 +416,55 @@ impl NativeGuest {
         self.boot_kernel()
     }
 
+    /// Ends whoever of an earlier cell stands in the way: all but init.
+    fn clear_the_way(&mut self) {
+        let _ = self.room.init.end(0, Vec::new(), Vec::new());
+        self.past.clear();
+        self.notes.push("all processes of the session were ended".to_owned());
+    }
+
     /// An interpreter that isn't booted, in the same namespaces.
     fn new_kernel(&mut self) -> Result<(), EngineError> {
+        let environment = &self.shared.environment;
+        let (stdout, stderr) = (self.their_stdout.as_fd(), self.their_stderr.as_fd());
+        if let Ok(kernel) = self.room.kernel(environment, &self.spec, stdout, stderr) {
+            self.kernel = kernel;
+            return Ok(());
+        }
+        self.clear_the_way();
         let (stdout, stderr) = (self.their_stdout.as_fd(), self.their_stderr.as_fd());
         self.kernel = self.room.kernel(&self.shared.environment, &self.spec, stdout, stderr).map_err(gone)?;
         Ok(())
     }
 
     fn boot_kernel(&mut self) -> Result<(), EngineError> {
-        let frame = frame::boot(&self.spec, &self.seed, self.spec.limits.output);
+        let frame = self.boot_frame();
         self.tell(&frame).map_err(gone)
     }
 
     fn restore_files(&mut self, files: &Moment) -> Result<(), EngineError> {
-        self.room.tree.restore(files).map_err(|error| EngineError::Gone(format!("its files: {error}")))?;
+        let failed = self
+            .room
+            .tree
+            .restore(files)
+            .map_err(|error| EngineError::Gone(format!("its files: {error}")))?;
+        if failed > 0 {
+            self.notes.push(format!("{failed} paths could not be put back"));
+        }
         // Restored files are new ones to the file system.
         self.files = self.room.tree.compare(files).map_err(gone)?.0;
         Ok(())
     }
 
-    fn report(&mut self, told: Told, ending: Ending, host: &dyn CellHost, mut usage: Usage, since: u64, kills: u64) -> Result<CellReport, EngineError> {
+    fn report(
+        &mut self,
+        told: Told,
+        ending: Ending,
+        host: &dyn CellHost,
+        mut usage: Usage,
+        since: u64,
+        kills: u64,
+    ) -> Result<CellReport, EngineError> {
         let tree = &self.room.tree;
         usage.tool_calls = told.tool_calls;
         usage.file_bytes = tree.bytes();
@@ -379,7 +497,10 @@ impl NativeGuest {
             Ending::Broken { reason, hard } => {
                 let out_of_memory = self.room.group.memory_kills() > kills;
                 (report.status, report.reason) = match cause {
-                    _ if out_of_memory => (Status::OutOfMemory, Some("it used more memory than it may have, and was ended".to_owned())),
+                    _ if out_of_memory => (
+                        Status::OutOfMemory,
+                        Some("it used more memory than it may have, and was ended".to_owned()),
+                    ),
                     Some(Cause::Deadline) => (Status::Timeout, Some(self.too_long())),
                     Some(Cause::ProcessorTime) => (Status::Timeout, Some(self.too_much_time())),
                     Some(Cause::Interrupt) => (Status::Interrupted, Some(reason)),
@@ -396,7 +517,9 @@ impl NativeGuest {
             let compared = self.room.tree.compare(&self.files);
             match compared {
                 Ok((files, changes)) => (self.files, report.changes) = (files, changes),
-                Err(error) => report.notes.push(format!("the files that it changed cannot be listed: {error}")),
+                Err(error) => {
+                    report.notes.push(format!("the files that it changed cannot be listed: {error}"))
+                }
             }
         }
         report.notes.append(&mut self.notes);
@@ -442,10 +565,12 @@ impl NativeGuest {
 
     /// The number of cells that can be taken back: each state in the past but the newest is before one.
     fn undoable_count(&self) -> usize {
-        if self.past.is_empty() {
-            return 0;
+        let cells = self.past.iter().filter(|past| past.cell > 0).count();
+        let first_is_known = self.from_fresh || self.past.front().is_some_and(|past| past.cell == 0);
+        match first_is_known {
+            true => cells.min(self.spec.undo),
+            false => cells.saturating_sub(1).min(self.spec.undo),
         }
-        (self.past.len() - 1 + usize::from(self.from_fresh)).min(self.spec.undo)
     }
 }
 
@@ -497,6 +622,9 @@ fn gone(error: io::Error) -> EngineError {
 impl Guest for NativeGuest {
     fn run(&mut self, cell: Cell, host: Arc<dyn CellHost>) -> Result<CellReport, EngineError> {
         self.settle_now();
+        if self.kernel.has_spoken() {
+            self.replace_broken("it ended, or said what nobody asked for");
+        }
         self.spilled = false;
         self.pipes.discard();
         let spec = Arc::clone(&self.spec);
@@ -542,9 +670,12 @@ impl Guest for NativeGuest {
     }
 
     fn read_file(&mut self, path: &str) -> Result<Vec<u8>, EngineError> {
-        let path_of = |error: io::Error| EngineError::File { path: path.to_owned(), reason: error.to_string() };
+        let path_of =
+            |error: io::Error| EngineError::File { path: path.to_owned(), reason: error.to_string() };
         match self.mounted(path) {
-            Some(mounted) => mounted.and_then(|tree| tree.0.read(&tree.1)).map_err(path_of),
+            Some((mount, rest)) => {
+                open_mount(mount, &self.spec).and_then(|tree| tree.read_anywhere(&rest)).map_err(path_of)
+            }
             None => self.room.tree.read(path).map_err(path_of),
         }
     }
@@ -552,10 +683,18 @@ impl Guest for NativeGuest {
     fn write_file(&mut self, path: &str, contents: &[u8]) -> Result<(), EngineError> {
         // It isn't part of the last cell, nor of the next one.
         self.settle_now();
-        self.room
-            .tree
-            .write(path, contents)
-            .map_err(|error| EngineError::File { path: path.to_owned(), reason: error.to_string() })?;
+        let path_of =
+            |error: io::Error| EngineError::File { path: path.to_owned(), reason: error.to_string() };
+        match self.mounted(path) {
+            Some((mount, _)) if mount.access == MountAccess::ReadOnly => {
+                return Err(path_of(io::ErrorKind::ReadOnlyFilesystem.into()));
+            }
+            Some((mount, rest)) => {
+                let tree = open_mount(mount, &self.spec).map_err(path_of)?;
+                return tree.write_anywhere(&rest, contents).map_err(path_of);
+            }
+            None => self.room.tree.write(path, contents).map_err(path_of)?,
+        }
         self.files = self.room.tree.compare(&self.files).map_err(gone)?.0;
         self.note_files();
         Ok(())
@@ -563,27 +702,38 @@ impl Guest for NativeGuest {
 
     fn snapshot(&mut self) -> Result<Arc<dyn Snapshot>, EngineError> {
         self.settle_now();
-        let files = self.files.clone();
-        let memory = self.host_pid().map_or(0, private_memory);
-        let environment = self.shared.environment.id.clone();
-        let scratch = &self.shared.scratch;
-        let limits = &self.spec.limits;
-        let made = match Self::shadow_of(&mut self.kernel) {
-            Ok(Ok(kernel)) => {
-                let shadow = Shadow::new(kernel, Arc::clone(&self.room.init));
-                NativeSnapshot::asleep(environment, files, shadow, memory, limits.clone(), scratch.clone())
+        if self.past.is_empty() && self.unshadowed.is_none() {
+            // Nothing has been run yet, or nothing is ever taken back.
+            self.shadow_now(0);
+        }
+        let source = match self.past.back() {
+            Some(now) if self.unshadowed.is_none() => {
+                let (past, init) = (self.past.clone(), Arc::clone(&self.room.init));
+                Source::Asleep(Asleep { now: Arc::clone(now), past, from_fresh: self.from_fresh, init })
             }
             // It has threads: what can be kept is written now.
-            Ok(Err(_)) => {
-                let kept = snapshot::Kept::write(&mut self.kernel, scratch)?;
-                NativeSnapshot::kept_now(environment, files, kept, memory, limits.clone(), scratch.clone())
+            _ => {
+                let kept = Arc::new(snapshot::Kept::write(&mut self.kernel, &self.shared.scratch)?);
+                self.kept = Some(Arc::clone(&kept));
+                Source::Kept(kept)
             }
-            Err(error) => return Err(EngineError::Gone(error.to_string())),
         };
-        if let Some(kept) = made.kept_already() {
-            self.kept = Some(kept);
+        self.installed = self.room.tree.with_installed(&self.files, &self.installed);
+        let made = Arc::new(NativeSnapshot::new(
+            self.shared.environment.id.clone(),
+            self.installed.clone(),
+            source,
+            self.host_pid().map_or(0, private_memory),
+            self.spec.limits.clone(),
+            self.shared.scratch.clone(),
+        ));
+        if self.spec.rollback == Rollback::Never {
+            self.past.clear();
         }
-        Ok(Arc::new(made))
+        self.snapshots.retain(|snapshot| snapshot.strong_count() > 0);
+        self.snapshots.push_back(Arc::downgrade(&made));
+        self.put_old_snapshots_to_sleep();
+        Ok(made)
     }
 
     fn roll_back_to(&mut self, snapshot: &dyn Snapshot) -> Result<(), EngineError> {
@@ -592,32 +742,27 @@ impl Guest for NativeGuest {
             .downcast_ref::<NativeSnapshot>()
             .ok_or_else(|| EngineError::Restore("it is of another engine".to_owned()))?;
         self.settle_now();
-        let woken = match snapshot.wake(&self.room.init) {
-            Some(woken) => Some(woken.map_err(gone)?),
-            None => None,
-        };
-        let kept = match &woken {
-            Some(_) => None,
-            None => Some(snapshot.kept(&self.shared.scratch)?),
-        };
-        self.past.clear();
-        self.from_fresh = false;
-        let since = sys::ticks() + 1;
-        if let Some(process) = &self.kernel.process {
-            init::end(process.as_fd());
-        }
-        let _ = since;
-        match (woken, kept) {
-            (Some(kernel), _) => self.promote(kernel).map_err(gone)?,
-            (None, Some(kept)) => {
+        match snapshot.asleep_in(&self.room.init) {
+            Some(Asleep { now, past, from_fresh, .. }) => {
+                let woken = now.wake(&self.room.init).map_err(gone)?;
+                self.end_process();
+                self.promote(woken).map_err(gone)?;
+                (self.past, self.from_fresh, self.unshadowed) = (past, from_fresh, None);
+                self.restore_files(&snapshot.files)?;
+                self.note_files();
+            }
+            None => {
+                let kept = snapshot.kept(&self.shared.scratch)?;
+                self.end_process();
+                self.past.clear();
+                self.from_fresh = false;
                 self.new_kernel()?;
                 self.load(&kept, None).map_err(gone)?;
                 self.kept = Some(kept);
+                self.restore_files(&snapshot.files)?;
+                self.remember(0);
             }
-            (None, None) => {}
         }
-        self.restore_files(&snapshot.files)?;
-        self.remember(0);
         Ok(())
     }
 
@@ -636,20 +781,19 @@ impl Guest for NativeGuest {
                 Some(reason) => format!("; no state was kept: {reason}"),
                 None => String::new(),
             };
-            return Err(EngineError::Undo(format!("{cells} cannot be taken back, but only {available}{why}")));
+            return Err(EngineError::Undo(format!(
+                "{cells} cannot be taken back, but only {available}{why}"
+            )));
         }
         if cells == 0 {
             return Ok(());
         }
-        if let Some(process) = &self.kernel.process {
-            init::end(process.as_fd());
-        }
+        self.end_process();
         self.past.truncate(self.past.len() - cells);
-        let files = match self.past.pop_back() {
+        let files = match self.past.back().cloned() {
             Some(past) => {
-                self.promote(past.shadow).map_err(gone)?;
-                self.unsettled = Some(past.cell);
-                past.files
+                past.wake(&self.room.init).and_then(|kernel| self.promote(kernel)).map_err(gone)?;
+                past.files()
             }
             None => {
                 self.fresh_kernel()?;
@@ -657,7 +801,7 @@ impl Guest for NativeGuest {
             }
         };
         self.restore_files(&files)?;
-        self.settle_now();
+        self.note_files();
         Ok(())
     }
 
@@ -710,7 +854,8 @@ impl Guest for NativeGuest {
         self.spilled = true;
         let Ok(file) = tempfile::tempfile_in(&self.shared.scratch) else { return };
         let spill = self.spec.spill;
-        let message = serde_json::json!({ "frame_bytes": spill.frame_bytes, "array_bytes": spill.array_bytes });
+        let message =
+            serde_json::json!({ "frame_bytes": spill.frame_bytes, "array_bytes": spill.array_bytes });
         let message = [&[SPILL], message.to_string().as_bytes()].concat();
         // Shadows would keep what is moved out of memory in theirs.
         self.settle_now();
@@ -734,7 +879,8 @@ impl Guest for NativeGuest {
 impl NativeGuest {
     /// Processes that stay when others are ended: the interpreter, its shadows, what runs in the background.
     pub(crate) fn kept_processes(&self) -> Vec<i32> {
-        let mut keep: Vec<i32> = self.past.iter().map(|past| past.shadow.pid).collect();
+        let mut keep: Vec<i32> = self.past.iter().map(|past| past.pid).collect();
+        keep.extend(self.snapshots.iter().filter_map(Weak::upgrade).filter_map(|snapshot| snapshot.pid()));
         keep.extend(self.background.pids());
         keep
     }
@@ -742,18 +888,21 @@ impl NativeGuest {
     /// The files have changed outside of cells: the state to go back to has them too.
     pub(crate) fn note_files(&mut self) {
         let files = self.files.clone();
-        if let Some(past) = self.past.back_mut() {
-            past.files = files;
+        if let Some(past) = self.past.back() {
+            *past.files.lock().unwrap_or_else(PoisonError::into_inner) = files;
         }
     }
 
-    /// The tree of a mount that a path is in.
-    fn mounted(&self, path: &str) -> Option<io::Result<(crate::tree::Tree, String)>> {
-        let inside = |guest: &str| path.strip_prefix(guest.trim_end_matches('/')).filter(|rest| rest.starts_with('/'));
+    /// The mount that a path is in, and the path there.
+    fn mounted(&self, path: &str) -> Option<(&Mount, String)> {
+        let inside =
+            |guest: &str| path.strip_prefix(guest.trim_end_matches('/')).filter(|rest| rest.starts_with('/'));
         let mounts = self.spec.mounts.iter().filter_map(|mount| Some((mount, inside(&mount.guest)?)));
         let (mount, rest) = mounts.max_by_key(|(mount, _)| mount.guest.len())?;
-        Some(std::fs::File::open(&mount.host).map(|directory| {
-            (crate::tree::Tree::new(directory.into(), None, self.spec.limits.file_bytes), rest.to_owned())
-        }))
+        Some((mount, rest.to_owned()))
     }
+}
+
+fn open_mount(mount: &Mount, spec: &GuestSpec) -> io::Result<Tree> {
+    Ok(Tree::new(std::fs::File::open(&mount.host)?.into(), None, spec.limits.file_bytes))
 }

@@ -37,7 +37,11 @@ impl Init {
         sys::host_pid(self.process.as_fd())
     }
 
-    fn ask(&self, request: &InitRequest, descriptors: &[BorrowedFd<'_>]) -> io::Result<(InitReply, Vec<OwnedFd>)> {
+    fn ask(
+        &self,
+        request: &InitRequest,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<(InitReply, Vec<OwnedFd>)> {
         let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         wire::send(&control.socket, request, descriptors)?;
         let until = Instant::now() + PATIENCE;
@@ -104,7 +108,9 @@ impl Control {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let heard = wire::receive(&self.socket)?;
-        match heard.ok_or_else(|| io::Error::new(io::ErrorKind::BrokenPipe, "the session's init has ended"))? {
+        match heard
+            .ok_or_else(|| io::Error::new(io::ErrorKind::BrokenPipe, "the session's init has ended"))?
+        {
             (InitReply::Ended { pid, code }, _) => {
                 self.ended.insert(pid, code);
                 Ok(None)

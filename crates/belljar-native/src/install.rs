@@ -10,8 +10,8 @@ use crate::{NativeError, filters};
 
 /// The static binary.
 const JAIL: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/belljar-jail"));
-/// The Python files of the guest's kernel.
-const GUEST: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/guest.rs"));
+/// The files of the guest: the kernel's, and programs.
+const GUEST: &[(&str, &[u8], bool)] = include!(concat!(env!("OUT_DIR"), "/guest.rs"));
 
 /// What was put there.
 pub(crate) struct Installed {
@@ -23,15 +23,17 @@ pub(crate) struct Installed {
 pub(crate) fn install(cache: &Cache) -> Result<Installed, NativeError> {
     let filters = filters::compile()?;
     let mut hasher = blake3::Hasher::new();
-    for (name, contents) in GUEST.iter().chain([&("jail", JAIL), &("filters", filters.as_slice())]) {
+    for (name, contents, _) in
+        GUEST.iter().chain([&("jail", JAIL, true), &("filters", filters.as_slice(), false)])
+    {
         hasher.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes());
         hasher.update(&(contents.len() as u64).to_le_bytes()).update(contents);
     }
     let key = hasher.finalize().to_hex()[..32].to_owned();
     let entry = cache.make("jail", &key, &Quiet, |directory| -> Result<(), NativeError> {
         let guest = directory.join("guest");
-        for (name, contents) in GUEST {
-            write(&guest.join(name), contents, 0o644)?;
+        for (name, contents, program) in GUEST {
+            write(&guest.join(name), contents, if *program { 0o755 } else { 0o644 })?;
         }
         write(&guest.join("seccomp.bpf"), &filters, 0o644)?;
         write(&directory.join("belljar-jail"), JAIL, 0o755)

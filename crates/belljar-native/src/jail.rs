@@ -27,6 +27,8 @@ pub(crate) struct Cabin {
     /// The session's own files.
     pub(crate) tree: OwnedFd,
     pub(crate) landlock: Option<OwnedFd>,
+    /// Where the session asks for packages.
+    pub(crate) listener: Option<OwnedFd>,
 }
 
 /// A pair of sockets for messages.
@@ -90,10 +92,13 @@ impl Jail {
         let init = self.ask_gate(&GateRequest::Session(plan), &descriptors)?;
         drop(theirs);
         match wire::receive(&control)?.ok_or_else(gone)? {
-            (InitReply::Ready { landlock }, mut gifts) if gifts.len() == 1 + usize::from(landlock) => {
+            (InitReply::Ready { landlock, listener }, mut gifts)
+                if gifts.len() == 1 + usize::from(landlock) + usize::from(listener) =>
+            {
+                let listener = if listener { gifts.pop() } else { None };
                 let ruleset = if landlock { gifts.pop() } else { None };
                 let tree = gifts.pop().ok_or_else(gone)?;
-                Ok(Cabin { control, init, tree, landlock: ruleset })
+                Ok(Cabin { control, init, tree, landlock: ruleset, listener })
             }
             (InitReply::Failed { reason, errno }, _) => Err(failure(reason, errno)),
             _ => Err(io::Error::other("the session's init said what makes no sense")),

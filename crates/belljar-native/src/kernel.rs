@@ -12,11 +12,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const MOST: usize = 64 << 20;
 /// How much is read at once.
 const PIECE: usize = 64 << 10;
+/// Answers that wait to be read, beyond the last one.
+const MOST_UNREAD: usize = 1 << 20;
 
 /// One kernel.
 pub(crate) struct Kernel {
     socket: UnixStream,
     incoming: Vec<u8>,
+    /// Bytes of `incoming` that were taken already.
+    taken: usize,
     outgoing: Vec<u8>,
     /// Its process. Of a shadow only the number is known.
     pub(crate) process: Option<OwnedFd>,
@@ -36,7 +40,8 @@ pub(crate) enum Heard {
 impl Kernel {
     pub(crate) fn new(socket: UnixStream, process: Option<OwnedFd>, pid: i32) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, incoming: Vec::new(), outgoing: Vec::new(), process, pid })
+        refuse_descriptors(&socket);
+        Ok(Self { socket, incoming: Vec::new(), taken: 0, outgoing: Vec::new(), process, pid })
     }
 
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -50,6 +55,9 @@ impl Kernel {
 
     /// Sends a message, as much of it as the socket takes now.
     pub(crate) fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        if self.outgoing.len() > MOST_UNREAD {
+            return Err(io::Error::other("it doesn't read its answers"));
+        }
         self.outgoing.extend((message.len() as u32).to_le_bytes());
         self.outgoing.extend(message);
         self.flush()
@@ -83,7 +91,8 @@ impl Kernel {
                 return Ok(Heard::Frame(frame));
             }
             let length = self.incoming.len();
-            let wanted = self.wanted().clamp(PIECE, 4 << 20);
+            let missing = self.next_length().map_or(0, |next| next.saturating_sub(self.rest().len()));
+            let wanted = missing.clamp(PIECE, 4 << 20);
             self.incoming.resize(length + wanted, 0);
             let read = self.socket.read(&mut self.incoming[length..]);
             self.incoming.truncate(length + *read.as_ref().unwrap_or(&0));
@@ -98,25 +107,40 @@ impl Kernel {
         }
     }
 
-    /// Bytes that the message under way lacks.
-    fn wanted(&self) -> usize {
-        match self.incoming.first_chunk::<4>() {
-            Some(length) => (u32::from_le_bytes(*length) as usize + 4).saturating_sub(self.incoming.len()),
-            None => 0,
-        }
+    /// What was read and not taken.
+    fn rest(&self) -> &[u8] {
+        &self.incoming[self.taken..]
+    }
+
+    /// The length of the next message with its own length before it, if that is known.
+    fn next_length(&self) -> Option<usize> {
+        self.rest().first_chunk::<4>().map(|length| u32::from_le_bytes(*length) as usize + 4)
+    }
+
+    /// Whether a whole message waits to be taken.
+    pub(crate) fn has_frame(&self) -> bool {
+        self.next_length().is_some_and(|length| self.rest().len() >= length)
+    }
+
+    /// Whether it said something that nobody asked for.
+    pub(crate) fn has_spoken(&mut self) -> bool {
+        !self.rest().is_empty() || !matches!(self.hear(), Ok(Heard::Silence)) || !self.rest().is_empty()
     }
 
     fn take(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let Some(length) = self.incoming.first_chunk::<4>() else { return Ok(None) };
-        let length = u32::from_le_bytes(*length) as usize;
+        let Some(length) = self.next_length() else { return Ok(None) };
         if length > MOST {
             return Err(io::Error::other("it sent a message that is too long"));
         }
-        if self.incoming.len() < 4 + length {
+        if self.rest().len() < length {
             return Ok(None);
         }
-        let frame = self.incoming[4..4 + length].to_vec();
-        self.incoming.drain(..4 + length);
+        let frame = self.rest()[4..length].to_vec();
+        self.taken += length;
+        if self.taken >= PIECE || self.taken == self.incoming.len() {
+            self.incoming.drain(..self.taken);
+            self.taken = 0;
+        }
         Ok(Some(frame))
     }
 
@@ -150,6 +174,22 @@ impl Kernel {
             let wanted = if self.is_sending() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             wait(&mut [PollFd::from_borrowed_fd(self.socket.as_fd(), wanted)], Some(left))?;
         }
+    }
+}
+
+/// Nobody may send descriptors this way: some take long to close. Older kernels can't promise it.
+fn refuse_descriptors(socket: &UnixStream) {
+    const SO_PASSRIGHTS: libc::c_int = 83;
+    let no: libc::c_int = 0;
+    // SAFETY: the option takes a number, which lives.
+    unsafe {
+        libc::setsockopt(
+            std::os::fd::AsRawFd::as_raw_fd(socket),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const no).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        );
     }
 }
 

@@ -25,7 +25,11 @@ pub fn layers() -> Vec<Layer> {
     add("seccomp", "system calls that aren't on a list", seccomp());
     add("landlock", "writing anywhere but where it is meant to, whatever is mounted", landlock());
     for (name, stops, controller) in [
-        ("cgroup-memory", "using more memory than allowed, all processes together", cgroup::Controller::Memory),
+        (
+            "cgroup-memory",
+            "using more memory than allowed, all processes together",
+            cgroup::Controller::Memory,
+        ),
         ("cgroup-processes", "having more processes than allowed", cgroup::Controller::Processes),
         ("cgroup-cpu", "keeping more processors busy than allowed", cgroup::Controller::Processor),
     ] {
@@ -88,7 +92,8 @@ fn why(errno: i32) -> (String, String) {
     }
     if number("/proc/sys/kernel/unprivileged_userns_clone") == Some(0) && !is_root() {
         return (
-            "user namespaces are turned off for ordinary users: kernel.unprivileged_userns_clone is 0".to_owned(),
+            "user namespaces are turned off for ordinary users: kernel.unprivileged_userns_clone is 0"
+                .to_owned(),
             "sudo sysctl kernel.unprivileged_userns_clone=1; `--engine wasm` needs none of it".to_owned(),
         );
     }
@@ -98,7 +103,9 @@ fn why(errno: i32) -> (String, String) {
         false => format!("user namespaces cannot be made: {}", io::Error::from_raw_os_error(errno)),
     };
     let hint = match container {
-        true => "start the container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined, or use `--engine wasm`",
+        true => {
+            "start the container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined, or use `--engine wasm`"
+        }
         false => "use `--engine wasm`, which needs nothing of the kernel",
     };
     (reason, hint.to_owned())
@@ -130,8 +137,11 @@ pub(crate) fn explain(reason: &str, errno: i32) -> NativeError {
     }
     if reason.contains("processes") && errno == libc::EPERM {
         return NativeError::Refused {
-            reason: "a new /proc cannot be mounted: parts of the present one are masked, as in most containers".to_owned(),
-            hint: "start the container with --security-opt systempaths=unconfined, or use `--engine wasm`".to_owned(),
+            reason:
+                "a new /proc cannot be mounted: parts of the present one are masked, as in most containers"
+                    .to_owned(),
+            hint: "start the container with --security-opt systempaths=unconfined, or use `--engine wasm`"
+                .to_owned(),
         };
     }
     if [libc::EPERM, libc::EACCES].contains(&errno) && user_namespaces().is_err() {

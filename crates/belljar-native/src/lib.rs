@@ -15,6 +15,7 @@
 //! | `tree` | a session's own files |
 //! | `guest` | a session |
 //! | `commands` | shell commands beside the interpreter |
+//! | `installs` | packages that a session asks for while it runs |
 //! | `snapshot` | a session at one moment |
 //! | `pool` | what is made ahead of time |
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -29,6 +30,7 @@ mod filters;
 mod guest;
 mod init;
 mod install;
+mod installs;
 mod jail;
 mod kernel;
 mod layers;
@@ -42,4 +44,5 @@ mod zygote;
 
 pub use engine::NativeEngine;
 pub use environment::{NativeEnvironment, NativeError};
+pub use installs::{InstallFailure, InstallRequest, InstalledPackage, Installer, is_requirement};
 pub use layers::layers;

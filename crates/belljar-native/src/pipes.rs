@@ -98,7 +98,14 @@ pub(crate) struct Collector {
 impl Collector {
     pub(crate) fn new(stream: Stream, name: &str, limit: u64, file_bytes: u64) -> Self {
         let rest = format!("/tmp/{name}.{}", stream.name());
-        Self { stream, capture: StreamCapture::new(limit), rest, has_rest: false, rest_full: false, room: file_bytes / REST_SHARE }
+        Self {
+            stream,
+            capture: StreamCapture::new(limit),
+            rest,
+            has_rest: false,
+            rest_full: false,
+            room: file_bytes / REST_SHARE,
+        }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8], host: &dyn CellHost, tree: &Tree) {

@@ -1,6 +1,6 @@
 //! What the jail is told: plain ordered data, made without privileges.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use belljar_engine::{GuestSpec, MountAccess};
@@ -17,6 +17,8 @@ const PYTHON: &str = "/opt/python";
 pub(crate) const PACKAGES: [&str; 2] = ["/data/site-packages", "/app/site-packages"];
 /// Where a session's own files are while it is furnished.
 const OWN: &str = "/own";
+/// Where a session finds the engine's own sockets.
+const RUN: &str = "/run/belljar";
 /// Where a session's root is built if it has mounts of its own.
 const FRESH: &str = "/fresh";
 
@@ -71,7 +73,8 @@ impl Furniture {
             let stage = Path::new(stage);
             stage.is_dir() && !sources.iter().flatten().any(|source| source.starts_with(stage))
         };
-        let stage = ["/mnt", "/media", "/srv", "/run", "/var", "/tmp"].into_iter().find(free).unwrap_or("/mnt");
+        let stage =
+            ["/mnt", "/media", "/srv", "/run", "/var", "/tmp"].into_iter().find(free).unwrap_or("/mnt");
         Self { guest, links, directories, stage: stage.to_owned() }
     }
 }
@@ -85,8 +88,45 @@ pub(crate) fn interpreter(environment: &NativeEnvironment) -> String {
     }
 }
 
+/// Variables of a session's interpreter and commands, where the policy says nothing else.
+pub(crate) fn surroundings(environment: &NativeEnvironment, spec: &GuestSpec) -> BTreeMap<String, String> {
+    let home = &spec.workspace;
+    let interpreter = interpreter(environment);
+    let (directory, name) = interpreter.rsplit_once('/').unwrap_or(("", &interpreter));
+    let mut modules = vec![format!("{GUEST}/shims"), format!("{home}/.venv/lib/{name}/site-packages")];
+    if spec.inject_setup && environment.packages.is_some() {
+        modules.push(PACKAGES[0].to_owned());
+    }
+    let path = format!(
+        "{home}/.venv/bin:{home}/node_modules/.bin:{GUEST}/bin:{directory}:/usr/local/bin:/usr/bin:/bin"
+    );
+    let variables = [
+        ("HOME", home.clone()),
+        ("PWD", home.clone()),
+        ("PATH", path),
+        ("LANG", "C.UTF-8".to_owned()),
+        ("USER", "user".to_owned()),
+        ("SHELL", "/bin/bash".to_owned()),
+        ("TMPDIR", "/tmp".to_owned()),
+        ("PYTHONUNBUFFERED", "1".to_owned()),
+        ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
+        ("PYTHONPATH", modules.join(":")),
+        ("MPLBACKEND", "Agg".to_owned()),
+        ("MPLCONFIGDIR", "/tmp/.matplotlib".to_owned()),
+        ("OMP_NUM_THREADS", "1".to_owned()),
+        ("OPENBLAS_NUM_THREADS", "1".to_owned()),
+        ("VIRTUAL_ENV", format!("{home}/.venv")),
+    ];
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 /// The whole jail.
-pub(crate) fn launch(environment: &NativeEnvironment, furniture: &Furniture, starter: Starter, cgroups: Vec<PathBuf>) -> Launch {
+pub(crate) fn launch(
+    environment: &NativeEnvironment,
+    furniture: &Furniture,
+    starter: Starter,
+    cgroups: Vec<PathBuf>,
+) -> Launch {
     let Starter { user, group, ids } = starter;
     let (outer, inner) = match starter.owner() {
         // Root's files can be reached in the outer namespace; in the inner one there is nobody but a stranger.
@@ -145,7 +185,7 @@ fn root(environment: &NativeEnvironment, furniture: &Furniture) -> Vec<Step> {
             None => steps.push(Step::Directory(at(directory))),
         }
     }
-    for empty in ["/workspace", "/tmp", "/dev/shm", "/proc", OWN, FRESH, "/root", "/home", "/var/tmp", "/run"] {
+    for empty in ["/workspace", "/tmp", "/dev/shm", "/proc", OWN, FRESH, "/root", "/home", "/var/tmp", RUN] {
         steps.push(Step::Directory(at(empty)));
     }
     steps.extend([
@@ -157,13 +197,26 @@ fn root(environment: &NativeEnvironment, furniture: &Furniture) -> Vec<Step> {
         made("/etc/resolv.conf", ""),
         made("/etc/machine-id", ""),
     ]);
-    for shared in ["/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/fonts", "/etc/localtime", "/etc/mime.types"] {
+    for shared in [
+        "/etc/ld.so.cache",
+        "/etc/ld.so.conf",
+        "/etc/ld.so.conf.d",
+        "/etc/alternatives",
+        "/etc/fonts",
+        "/etc/localtime",
+        "/etc/mime.types",
+    ] {
         steps.push(maybe(shared));
     }
     for device in ["null", "zero", "full", "random", "urandom"] {
         steps.push(Step::Device(at(&format!("/dev/{device}"))));
     }
-    for (name, target) in [("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")] {
+    for (name, target) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ] {
         steps.push(Step::Link { path: at(&format!("/dev/{name}")), target: target.to_owned() });
     }
     // Before the root changes: only where one is seen already can another be mounted.
@@ -177,7 +230,12 @@ fn root(environment: &NativeEnvironment, furniture: &Furniture) -> Vec<Step> {
 /// One session's own surroundings. The descriptors that go with it are the mounts, in the order of the spec.
 pub(crate) fn session(spec: &GuestSpec, furniture: &Furniture, with_python: bool) -> SessionPlan {
     let mut steps = vec![
-        memory(OWN, spec.limits.file_bytes.max(4096), spec.limits.file_count.max(8), true),
+        memory(
+            OWN,
+            spec.limits.file_bytes.clamp(4096, 1 << 50),
+            spec.limits.file_count.clamp(8, 1 << 30),
+            true,
+        ),
         Step::Directory(format!("{OWN}{}", spec.workspace)),
         Step::Directory(format!("{OWN}/tmp")),
         Step::Again { source: format!("{OWN}{}", spec.workspace), target: spec.workspace.clone() },
@@ -185,9 +243,16 @@ pub(crate) fn session(spec: &GuestSpec, furniture: &Furniture, with_python: bool
         memory("/dev/shm", shared_memory(spec), 10_000, false),
         Step::Processes("/".to_owned()),
     ];
+    if spec.install {
+        steps.extend([
+            memory(RUN, 4096, 8, false),
+            Step::Listen(format!("{RUN}/install")),
+            Step::Seal(RUN.to_owned()),
+        ]);
+    }
+    steps.push(Step::Forget(OWN.to_owned()));
     steps.extend(mounts(spec, furniture, with_python));
     steps.extend([
-        Step::Forget(OWN.to_owned()),
         Step::Host("belljar".to_owned()),
         Step::Loopback,
         Step::User(USER),
@@ -195,9 +260,15 @@ pub(crate) fn session(spec: &GuestSpec, furniture: &Furniture, with_python: bool
         Step::Enter("/".to_owned()),
     ]);
     let mut write: Vec<String> =
-        [spec.workspace.as_str(), "/tmp", "/dev", "/proc"].iter().map(|path| (*path).to_owned()).collect();
-    write.extend(spec.mounts.iter().filter(|mount| mount.access == MountAccess::ReadWrite).map(|mount| mount.guest.clone()));
-    let mut lockdown: Vec<Step> = limits(spec, 0).into_iter().map(|(which, most)| Step::Limit { which, most }).collect();
+        [spec.workspace.as_str(), "/tmp", "/dev"].iter().map(|path| (*path).to_owned()).collect();
+    write.extend(
+        spec.mounts
+            .iter()
+            .filter(|mount| mount.access == MountAccess::ReadWrite)
+            .map(|mount| mount.guest.clone()),
+    );
+    let mut lockdown: Vec<Step> =
+        limits(spec, 0).into_iter().map(|(which, most)| Step::Limit { which, most }).collect();
     lockdown.extend([Step::DropCapabilities, Step::NoNewPrivileges, Step::Landlock, Step::Seccomp]);
     SessionPlan {
         steps,
@@ -223,10 +294,12 @@ fn mounts(spec: &GuestSpec, furniture: &Furniture, with_python: bool) -> Vec<Ste
         steps.push(Step::Link { path: at(&format!("/{name}")), target: target.clone() });
     }
     let workspace = spec.workspace.as_str();
-    let mut same: BTreeSet<String> =
-        furniture.directories.iter().map(|name| format!("/{name}")).collect();
+    let mut same: BTreeSet<String> = furniture.directories.iter().map(|name| format!("/{name}")).collect();
     same.extend(["/usr", "/etc", "/dev", "/proc", "/tmp", "/belljar", workspace].map(str::to_owned));
     same.extend(PACKAGES.map(str::to_owned));
+    if spec.install {
+        same.insert(RUN.to_owned());
+    }
     if with_python {
         same.insert(PYTHON.to_owned());
     }
@@ -252,7 +325,8 @@ fn limits(spec: &GuestSpec, inherited: u64) -> Vec<(u32, u64)> {
     let memory = spec.limits.memory;
     vec![
         (libc::RLIMIT_CORE, 0),
-        (libc::RLIMIT_NOFILE, 1024),
+        // Descriptors under way between processes are counted per user, and compared with this.
+        (libc::RLIMIT_NOFILE, 512),
         // Files of the session have a file system of their own; this is for what it is asked to write elsewhere.
         (libc::RLIMIT_FSIZE, spec.limits.file_bytes.max(memory).saturating_add(1 << 30)),
         (libc::RLIMIT_MEMLOCK, 64 << 10),
@@ -286,7 +360,9 @@ pub(crate) fn lockdown(spec: &GuestSpec, inherited: u64, landlock: bool) -> Vec<
         json!(["setresuid", USER]),
         json!(["setsid"]),
     ];
-    steps.extend(limits(spec, inherited).into_iter().map(|(which, most)| json!(["rlimit", which, most, most])));
+    steps.extend(
+        limits(spec, inherited).into_iter().map(|(which, most)| json!(["rlimit", which, most, most])),
+    );
     steps.push(json!(["oom_score", 500]));
     steps.extend([json!(["drop_bounding"]), json!(["drop_capabilities"]), json!(["no_new_privs"])]);
     if landlock {

@@ -71,10 +71,13 @@ impl Pool {
                     return;
                 };
                 drop(state);
-                let made = NativeGuest::boot(&shared, &spec).and_then(|mut guest| guest.warm().map(|()| guest));
+                let made =
+                    NativeGuest::boot(&shared, &spec).and_then(|mut guest| guest.warm().map(|()| guest));
                 let mut state = shared.pool.lock();
                 match made {
-                    Ok(guest) if state.guests_for.as_ref().is_some_and(|wanted| Arc::ptr_eq(wanted, &spec)) => {
+                    Ok(guest)
+                        if state.guests_for.as_ref().is_some_and(|wanted| Arc::ptr_eq(wanted, &spec)) =>
+                    {
                         state.guests.push(guest);
                     }
                     Ok(_) => {}

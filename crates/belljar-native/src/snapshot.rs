@@ -3,6 +3,7 @@
 //! The file is the guest's own: pickles, which nobody but a guest ever reads.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -11,12 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use belljar_engine::{
-    BLOCK, EngineError, Limits, PageRun, SavedGuest, SavedMemory, Snapshot, Tag,
-};
+use belljar_engine::{BLOCK, EngineError, Limits, PageRun, SavedGuest, SavedMemory, Snapshot, Tag};
 use serde::{Deserialize, Serialize};
 
-use crate::guest::NativeGuest;
+use crate::guest::Past;
 use crate::init::Init;
 use crate::kernel::Kernel;
 use crate::tree::{Moment, SavedEntry};
@@ -32,18 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const VERSION: u32 = 1;
 /// Names of lost variables that are told of.
 const MOST_LOST: usize = 50;
-
-/// A kernel that sleeps until it is woken. Dropping it ends it.
-pub(crate) struct Shadow {
-    kernel: Kernel,
-    init: Arc<Init>,
-}
-
-impl Shadow {
-    pub(crate) fn new(kernel: Kernel, init: Arc<Init>) -> Self {
-        Self { kernel, init }
-    }
-}
 
 /// Variables in a file.
 pub(crate) struct Kept {
@@ -87,7 +74,8 @@ impl Kept {
         };
         let file = tempfile::tempfile_in(scratch).map_err(|error| fail(error.to_string()))?;
         let message = [&[SAVE][..], b"{}"].concat();
-        let reply = kernel.ask(&message, &[file.as_fd()], PATIENCE).map_err(|error| fail(error.to_string()))?;
+        let reply =
+            kernel.ask(&message, &[file.as_fd()], PATIENCE).map_err(|error| fail(error.to_string()))?;
         let reply = read(&reply, SAVED).map_err(|error| fail(error.to_string()))?;
         if let Some(error) = reply.error {
             return Err(fail(error.chars().take(500).collect()));
@@ -138,11 +126,24 @@ pub(crate) struct NativeSnapshot {
     scratch: PathBuf,
 }
 
-enum Source {
-    Asleep(Box<Shadow>),
+/// Where the variables are.
+pub(crate) enum Source {
+    /// In a sleeping shadow.
+    Asleep(Asleep),
+    /// In a file.
     Kept(Arc<Kept>),
-    /// As it came from the keeper.
+    /// As they came from the keeper.
     Stored { memory: SavedMemory, length: u64, lost: Vec<String> },
+}
+
+/// A state of a session that lives, and those before it.
+#[derive(Clone)]
+pub(crate) struct Asleep {
+    pub(crate) now: Arc<Past>,
+    pub(crate) past: VecDeque<Arc<Past>>,
+    pub(crate) from_fresh: bool,
+    /// Shadows live as long as their namespaces.
+    pub(crate) init: Arc<Init>,
 }
 
 /// The engine's own part of what is kept.
@@ -157,26 +158,30 @@ struct Head {
 }
 
 impl NativeSnapshot {
-    pub(crate) fn asleep(
+    pub(crate) fn new(
         environment: String,
         files: Moment,
-        shadow: Shadow,
+        source: Source,
         memory: u64,
         limits: Limits,
         scratch: PathBuf,
     ) -> Self {
-        Self { environment, files, source: Mutex::new(Source::Asleep(Box::new(shadow))), memory, limits, scratch }
+        Self { environment, files, source: Mutex::new(source), memory, limits, scratch }
     }
 
-    pub(crate) fn kept_now(
-        environment: String,
-        files: Moment,
-        kept: Kept,
-        memory: u64,
-        limits: Limits,
-        scratch: PathBuf,
-    ) -> Self {
-        Self { environment, files, source: Mutex::new(Source::Kept(Arc::new(kept))), memory, limits, scratch }
+    /// The process that it is, if it is one.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        match &*self.source.lock().unwrap_or_else(PoisonError::into_inner) {
+            Source::Asleep(asleep) => Some(asleep.now.pid()),
+            _ => None,
+        }
+    }
+
+    /// Becomes a file.
+    pub(crate) fn put_to_sleep(&self) -> Result<(), EngineError> {
+        let kept = self.kept(&self.scratch)?;
+        *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Source::Kept(kept);
+        Ok(())
     }
 
     pub(crate) fn restore(saved: SavedGuest, environment: &str) -> Result<Self, EngineError> {
@@ -212,12 +217,10 @@ impl NativeSnapshot {
         match &mut *source {
             Source::Kept(kept) => Ok(Arc::clone(kept)),
             // By a shadow of the shadow, since writing may change what is written.
-            Source::Asleep(shadow) => {
-                let gone = |error: io::Error| EngineError::Gone(error.to_string());
-                let forked = NativeGuest::shadow_of(&mut shadow.kernel).map_err(gone)?;
-                let writer = forked.map_err(|reason| EngineError::Gone(format!("it cannot be forked: {reason}")))?;
-                let mut writer = Shadow::new(writer, Arc::clone(&shadow.init));
-                Kept::write(&mut writer.kernel, scratch).map(Arc::new)
+            Source::Asleep(asleep) => {
+                let writer = asleep.now.wake(&asleep.init);
+                let mut writer = writer.map_err(|error| EngineError::Gone(error.to_string()))?;
+                Kept::write(&mut writer, scratch).map(Arc::new)
             }
             Source::Stored { memory, length, lost } => {
                 let kept = assemble(memory, *length, lost.clone(), scratch)
@@ -229,20 +232,10 @@ impl NativeSnapshot {
         }
     }
 
-    pub(crate) fn kept_already(&self) -> Option<Arc<Kept>> {
+    /// The state, if it is one of this very session.
+    pub(crate) fn asleep_in(&self, init: &Arc<Init>) -> Option<Asleep> {
         match &*self.source.lock().unwrap_or_else(PoisonError::into_inner) {
-            Source::Kept(kept) => Some(Arc::clone(kept)),
-            _ => None,
-        }
-    }
-
-    /// A kernel that goes on from here, if this is a state of the same session.
-    pub(crate) fn wake(&self, init: &Arc<Init>) -> Option<io::Result<Kernel>> {
-        match &mut *self.source.lock().unwrap_or_else(PoisonError::into_inner) {
-            Source::Asleep(shadow) if Arc::ptr_eq(&shadow.init, init) => {
-                let forked = NativeGuest::shadow_of(&mut shadow.kernel);
-                Some(forked.and_then(|forked| forked.map_err(io::Error::other)))
-            }
+            Source::Asleep(asleep) if Arc::ptr_eq(&asleep.init, init) => Some(asleep.clone()),
             _ => None,
         }
     }
@@ -314,4 +307,3 @@ impl Snapshot for NativeSnapshot {
         self
     }
 }
-

@@ -4,12 +4,13 @@
 //! leads out of it; only regular files are opened; what is a device, a socket or a pipe is never touched.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -116,7 +117,24 @@ impl Tree {
         }
     }
 
+    /// Whether a path is in a part that sessions see.
+    fn check(path: &str) -> io::Result<()> {
+        let mut names = path.split('/').filter(|name| !name.is_empty());
+        let known =
+            names.next().is_some_and(|first| PARTS.contains(&first)) && names.all(|name| name != "..");
+        if known {
+            Ok(())
+        } else {
+            Err(io::Error::new(io::ErrorKind::NotFound, "there is no such file among the session's own"))
+        }
+    }
+
     pub(crate) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        Self::check(path)?;
+        self.read_anywhere(path)
+    }
+
+    pub(crate) fn read_anywhere(&self, path: &str) -> io::Result<Vec<u8>> {
         as_owner(self.owner, || {
             let file = self.open(path, OFlags::RDONLY)?;
             if file.metadata()?.len() > self.most_bytes {
@@ -130,6 +148,11 @@ impl Tree {
 
     /// Replaces a file, with the directories above it.
     pub(crate) fn write(&self, path: &str, contents: &[u8]) -> io::Result<()> {
+        Self::check(path)?;
+        self.write_anywhere(path, contents)
+    }
+
+    pub(crate) fn write_anywhere(&self, path: &str, contents: &[u8]) -> io::Result<()> {
         as_owner(self.owner, || {
             self.make_parents(path)?;
             let mut file = self.open(path, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
@@ -153,15 +176,77 @@ impl Tree {
     }
 
     pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
-        as_owner(self.owner, || {
-            Ok(unlinkat(&*self.root, path.trim_start_matches('/'), AtFlags::empty())?)
-        })
+        as_owner(self.owner, || Ok(unlinkat(&*self.root, path.trim_start_matches('/'), AtFlags::empty())?))
     }
 
     /// Bytes in use.
     pub(crate) fn bytes(&self) -> u64 {
         rustix::fs::fstatvfs(&*self.root)
             .map_or(0, |figures| (figures.f_blocks - figures.f_bfree).saturating_mul(figures.f_frsize))
+    }
+
+    /// The same files, for another thread.
+    pub(crate) fn again(&self) -> Self {
+        Self { root: Arc::clone(&self.root), owner: self.owner, most_bytes: self.most_bytes }
+    }
+
+    /// Bytes that it may have.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        self.most_bytes
+    }
+
+    /// Copies directories of the host into one of the tree, and what is in their `bin` into another. If there isn't room
+    /// for all, nothing is copied. Whoever runs in the tree may change it meanwhile: nothing is followed out of it, and
+    /// a file that is there is replaced and not written to.
+    pub(crate) fn copy_packages(&self, sources: &[&Path], target: &str, programs: &str) -> io::Result<()> {
+        let mut files = Vec::new();
+        for source in sources {
+            list_files(source, &mut files)?;
+        }
+        let directories: BTreeSet<&Path> = files.iter().filter_map(|file| file.inside.parent()).collect();
+        let figures = rustix::fs::fstatvfs(&*self.root)?;
+        let needed: u64 = files.iter().map(|file| file.size.div_ceil(figures.f_frsize.max(1))).sum();
+        if needed > figures.f_bavail || (files.len() + directories.len() + 16) as u64 > figures.f_favail {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let site = as_owner(self.owner, || self.make_directory(target))?;
+        let bin = as_owner(self.owner, || self.make_directory(programs))?;
+        let mut made = Vec::new();
+        let copied = files.iter().try_for_each(|file| {
+            let Some((base, inside)) = file.place(&site, &bin) else { return Ok(()) };
+            // With this process's own rights: the cache may be nobody else's to read.
+            let contents = File::open(&file.path)?;
+            as_owner(self.owner, || {
+                let (directory, name) = below(base, inside)?;
+                let _ = unlinkat(&directory, name, AtFlags::empty());
+                let flags =
+                    OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let mode = Mode::from_raw_mode(if file.executable { 0o755 } else { 0o644 });
+                let mut written = File::from(rustix::fs::openat(&directory, name, flags, mode)?);
+                made.push((base, inside));
+                io::copy(&mut contents.take(file.size), &mut written)?;
+                // Bytecode is for a source of that time.
+                written.set_modified(file.modified)
+            })
+        });
+        if copied.is_err() {
+            as_owner(self.owner, || {
+                for (base, inside) in made {
+                    if let Ok((directory, name)) = below(base, inside) {
+                        let _ = unlinkat(&directory, name, AtFlags::empty());
+                    }
+                }
+            });
+        }
+        copied
+    }
+
+    fn make_directory(&self, path: &str) -> io::Result<OwnedFd> {
+        let path = path.trim_start_matches('/');
+        self.make_parents(&format!("{path}/"))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
+        Ok(openat2(&*self.root, path, flags, Mode::empty(), resolve)?)
     }
 
     /// Whether nothing more can be written.
@@ -190,60 +275,102 @@ impl Tree {
 
     /// What is different from an earlier moment, and this one.
     pub(crate) fn compare(&self, before: &Moment) -> io::Result<(Moment, Changes)> {
-        as_owner(self.owner, || {
-            let mut now = Moment::default();
-            let mut changes = Changes::default();
-            let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let mut scan = Scan { before, now: &mut now, changes: &mut changes, at, left: self.most_bytes };
-            for part in PARTS {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let opened = openat2(&*self.root, part, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
-                if let Ok(directory) = opened {
-                    scan.directory(&directory, part.as_bytes(), 0)?;
-                }
-            }
-            for (path, entry) in &before.entries {
-                if !now.entries.contains_key(path) && !matches!(entry.kind, Kind::Directory) {
-                    note(&mut changes.deleted, path, &mut changes.truncated);
-                }
-            }
-            Ok((now, changes))
-        })
+        as_owner(self.owner, || Ok(self.look(before, false, false)))
     }
 
-    /// Makes the tree what it was. No process of the guest may be running that could stand in the way.
-    pub(crate) fn restore(&self, moment: &Moment) -> io::Result<()> {
-        let (now, _) = self.compare(moment)?;
+    /// The files of a moment, with what package managers have installed by now. What is the same in an earlier such
+    /// moment is shared with it.
+    pub(crate) fn with_installed(&self, files: &Moment, before: &Moment) -> Moment {
+        let mut all = files.clone();
+        if !files.entries.keys().any(|path| INSTALLED.iter().any(|name| path.ends_with(name.as_bytes()))) {
+            return all;
+        }
+        let (now, _) = as_owner(self.owner, || self.look(before, false, true));
+        all.entries.extend(now.entries.into_iter().filter(|(path, _)| is_installed(path)));
+        all
+    }
+
+    /// Looks at everything; at what is closed to its owner too, if that is to be opened.
+    fn look(&self, before: &Moment, open_up: bool, whole: bool) -> (Moment, Changes) {
+        let mut now = Moment::default();
+        let mut changes = Changes::default();
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let left = self.most_bytes;
+        let mut scan = Scan { before, now: &mut now, changes: &mut changes, at, left, open_up, whole };
+        for part in PARTS {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let open = || openat2(&*self.root, part, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+            let opened = open().or_else(|error| {
+                let _ = chmodat(&*self.root, part, Mode::from_raw_mode(0o755), AtFlags::empty());
+                open().map_err(|_| error)
+            });
+            match opened {
+                Ok(directory) => scan.directory(&directory, part.as_bytes(), 0),
+                Err(_) => scan.changes.truncated = true,
+            }
+        }
+        for (path, entry) in &before.entries {
+            let gone = !now.entries.contains_key(path) && !is_installed(path);
+            if gone && !matches!(entry.kind, Kind::Directory) {
+                note(&mut changes.deleted, path, &mut changes.truncated);
+            }
+        }
+        for list in [&mut changes.created, &mut changes.modified, &mut changes.deleted] {
+            list.sort();
+        }
+        (now, changes)
+    }
+
+    /// Makes the tree what it was, as far as it can, and returns how many paths it couldn't put back.
+    pub(crate) fn restore(&self, moment: &Moment) -> io::Result<usize> {
         as_owner(self.owner, || {
+            let (now, _) = self.look(moment, true, false);
+            let mut failed = 0;
             // What wasn't there goes, the innermost first.
             for (path, entry) in now.entries.iter().rev() {
                 let wanted = moment.entries.get(path);
-                if wanted.is_none_or(|wanted| !wanted.is_like(entry)) {
-                    let flags = match entry.kind {
-                        Kind::Directory => AtFlags::REMOVEDIR,
-                        _ => AtFlags::empty(),
-                    };
-                    let (parent, name) = self.parent(path)?;
-                    if let Err(error) = unlinkat(&parent, name, flags)
-                        && error == rustix::io::Errno::NOTEMPTY
-                    {
-                        self.remove_tree(path)?;
-                    }
+                let both_files =
+                    |wanted: &Entry| matches!((&wanted.kind, &entry.kind), (Kind::File(_), Kind::File(_)));
+                if wanted.is_none_or(|wanted| !wanted.is_like(entry) && !both_files(wanted)) {
+                    failed += usize::from(self.take_away(path, entry).is_err());
                 }
             }
             for (path, entry) in &moment.entries {
-                let same = now.entries.get(path).is_some_and(|found| entry.is_like(found));
-                if !same || now.entries.get(path).is_some_and(|found| found.stamp.mode != entry.stamp.mode) {
-                    self.put(path, entry, same)?;
+                let found = now.entries.get(path);
+                let same = found.is_some_and(|found| entry.is_like(found));
+                if !same || found.is_some_and(|found| found.stamp.mode != entry.stamp.mode) {
+                    failed += usize::from(self.put(path, entry, same).is_err());
                 }
             }
-            Ok(())
+            // Directories were open while things were put into them.
+            for (path, entry) in moment.entries.iter().rev() {
+                if matches!(entry.kind, Kind::Directory)
+                    && let Ok((parent, name)) = self.parent(path)
+                {
+                    let mode = Mode::from_raw_mode(entry.stamp.mode & 0o7777);
+                    let _ = chmodat(&parent, name, mode, AtFlags::empty());
+                }
+            }
+            Ok(failed)
         })
     }
 
-    /// Puts all of a moment into an empty tree.
-    pub(crate) fn fill(&self, moment: &Moment) -> io::Result<()> {
-        self.restore(moment)
+    fn take_away(&self, path: &[u8], entry: &Entry) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        let flags = match entry.kind {
+            Kind::Directory => AtFlags::REMOVEDIR,
+            _ => AtFlags::empty(),
+        };
+        match unlinkat(&parent, name, flags) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+            Err(rustix::io::Errno::NOTEMPTY) => {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let opened = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
+                empty(&opened)?;
+                Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn parent<'p>(&self, path: &'p [u8]) -> io::Result<(OwnedFd, &'p OsStr)> {
@@ -251,17 +378,36 @@ impl Tree {
         let (parent, name) = (&path[..place], &path[place + 1..]);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
-        Ok((openat2(&*self.root, OsStr::from_bytes(parent), flags, Mode::empty(), resolve)?, OsStr::from_bytes(name)))
+        Ok((
+            openat2(&*self.root, OsStr::from_bytes(parent), flags, Mode::empty(), resolve)?,
+            OsStr::from_bytes(name),
+        ))
     }
 
-    /// Removes a directory with what the last look didn't show, such as installed packages.
-    fn remove_tree(&self, path: &[u8]) -> io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
-        let opened = openat2(&*self.root, OsStr::from_bytes(path), flags, Mode::empty(), resolve)?;
-        empty(&opened, 0)?;
-        let (parent, name) = self.parent(path)?;
-        Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
+    /// Rewrites a file that is still the same one, so that whoever has it open sees what was in it.
+    fn put_in_place(
+        &self,
+        parent: &OwnedFd,
+        name: &OsStr,
+        entry: &Entry,
+        contents: &Contents,
+    ) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(parent, name, flags, Mode::empty())?);
+        let stat = rustix::fs::fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_ino != entry.stamp.inode
+        {
+            return Err(io::Error::other("it is another file"));
+        }
+        file.set_len(0)?;
+        file.set_len(contents.size)?;
+        for (offset, chunk) in &contents.pieces {
+            file.write_all_at(&chunk.bytes, *offset)?;
+        }
+        let (seconds, nanoseconds) = entry.stamp.modified;
+        let time = Timespec { tv_sec: seconds, tv_nsec: nanoseconds as _ };
+        rustix::fs::futimens(&file, &Timestamps { last_access: time, last_modification: time })?;
+        Ok(())
     }
 
     fn put(&self, path: &[u8], entry: &Entry, same: bool) -> io::Result<()> {
@@ -276,9 +422,14 @@ impl Tree {
                 Err(error) => return Err(error.into()),
             },
             Kind::File(contents) if !same => {
+                if self.put_in_place(&parent, name, entry, contents).is_ok() {
+                    let _ = chmodat(&parent, name, mode, AtFlags::empty());
+                    return Ok(());
+                }
                 let temporary = OsStr::from_bytes(b".belljar-restored");
                 let _ = unlinkat(&parent, temporary, AtFlags::empty());
-                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let flags =
+                    OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let file = File::from(rustix::fs::openat(&parent, temporary, flags, mode)?);
                 file.set_len(contents.size)?;
                 for (offset, chunk) in &contents.pieces {
@@ -304,27 +455,131 @@ impl Tree {
     }
 }
 
-/// Removes all that is in a directory.
-fn empty(directory: &OwnedFd, depth: usize) -> io::Result<()> {
-    if depth > DEEPEST {
-        return Err(io::Error::other("directories that are too deep"));
+/// Whether a path is inside of a directory that belongs to a package manager.
+fn is_installed(path: &[u8]) -> bool {
+    let mut parts = path.rsplit(|byte| *byte == b'/');
+    parts.next();
+    parts.any(|part| INSTALLED.iter().any(|name| name.as_bytes() == part))
+}
+
+/// A file of a package on the host.
+struct PackageFile {
+    path: PathBuf,
+    inside: PathBuf,
+    size: u64,
+    executable: bool,
+    modified: SystemTime,
+}
+
+impl PackageFile {
+    /// Where it goes; what would stand in for the session's own interpreter or installers goes nowhere.
+    fn place<'p>(&'p self, site: &'p OwnedFd, bin: &'p OwnedFd) -> Option<(&'p OwnedFd, &'p Path)> {
+        let Ok(program) = self.inside.strip_prefix("bin") else { return Some((site, &self.inside)) };
+        let name = program.to_str()?;
+        let word = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+        (!["python", "pip", "uv", "uvx", "activate", "npm"].contains(&word)).then_some((bin, program))
     }
-    for found in Dir::read_from(directory)? {
-        let found = found?;
-        let name = found.file_name();
-        if [c".", c".."].contains(&name) {
-            continue;
+}
+
+/// The regular files below a directory of the host.
+fn list_files(source: &Path, files: &mut Vec<PackageFile>) -> io::Result<()> {
+    let mut waiting = vec![source.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for found in std::fs::read_dir(&directory)? {
+            let found = found?;
+            let metadata = found.metadata()?;
+            let path = found.path();
+            if metadata.is_dir() {
+                waiting.push(path);
+            } else if metadata.is_file() {
+                let inside = path.strip_prefix(source).map_err(io::Error::other)?.to_owned();
+                let executable = metadata.permissions().mode() & 0o100 != 0;
+                let (size, modified) = (metadata.len(), metadata.modified()?);
+                files.push(PackageFile { path, inside, size, executable, modified });
+            }
         }
-        if unlinkat(directory, name, AtFlags::empty()).is_ok() {
-            continue;
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let inner = rustix::fs::openat(directory, name, flags, Mode::empty())?;
-        let _ = rustix::fs::fchmod(&inner, Mode::from_raw_mode(0o700));
-        empty(&inner, depth + 1)?;
-        unlinkat(directory, name, AtFlags::REMOVEDIR)?;
     }
     Ok(())
+}
+
+/// The directory of a file below another, made if need be, and the file's name. No link is followed.
+fn below<'p>(base: &OwnedFd, inside: &'p Path) -> io::Result<(OwnedFd, &'p OsStr)> {
+    let name = inside.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let parent = inside.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH | ResolveFlags::NO_XDEV;
+    let Some(parent) = parent else {
+        return Ok((openat2(base, ".", flags, Mode::empty(), resolve)?, name));
+    };
+    if let Ok(directory) = openat2(base, parent, flags, Mode::empty(), resolve) {
+        return Ok((directory, name));
+    }
+    let (above, last) = below(base, parent)?;
+    match mkdirat(&above, last, Mode::from_raw_mode(0o755)) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok((openat2(&above, last, flags, Mode::empty(), resolve)?, name))
+}
+
+/// Removes all that is in a directory, however deep it is: what is further down comes up first.
+fn empty(top: &OwnedFd) -> io::Result<()> {
+    const MOST_ROUNDS: usize = 100_000;
+    let mut moved = 0_u64;
+    for _ in 0..MOST_ROUNDS {
+        let mut found_any = false;
+        for name in names(top)? {
+            found_any = true;
+            if unlinkat(top, &name, AtFlags::empty()).is_ok()
+                || unlinkat(top, &name, AtFlags::REMOVEDIR).is_ok()
+            {
+                continue;
+            }
+            let inner = open_up(top, &name)?;
+            for below in names(&inner)? {
+                let removed = unlinkat(&inner, &below, AtFlags::empty()).is_ok()
+                    || unlinkat(&inner, &below, AtFlags::REMOVEDIR).is_ok();
+                if !removed {
+                    moved += 1;
+                    renameat(&inner, &below, top, format!(".belljar-{moved}"))?;
+                }
+            }
+            unlinkat(top, &name, AtFlags::REMOVEDIR)?;
+        }
+        if !found_any {
+            return Ok(());
+        }
+    }
+    Err(io::Error::other("it does not become empty"))
+}
+
+fn names(directory: &OwnedFd) -> io::Result<Vec<CString>> {
+    let mut names = Vec::new();
+    for found in Dir::read_from(directory)? {
+        let found = found?;
+        if ![c".", c".."].contains(&found.file_name()) {
+            names.push(found.file_name().to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Opens a directory, also one that is closed to its owner.
+fn open_up(parent: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(parent, name, flags, Mode::empty());
+    if let Ok(opened) = opened {
+        // What is to be moved out of it must be allowed to leave.
+        let _ = rustix::fs::fchmod(&opened, Mode::from_raw_mode(0o700));
+        return Ok(opened);
+    }
+    // A link in its place can't lead out of the tree: its owner has nothing elsewhere that could be harmed.
+    let there =
+        rustix::fs::openat(parent, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    if FileType::from_raw_mode(rustix::fs::fstat(&there)?.st_mode) == FileType::Directory {
+        rustix::fs::chmod(format!("/proc/self/fd/{}", there.as_raw_fd()), Mode::from_raw_mode(0o700))?;
+    }
+    Ok(rustix::fs::openat(parent, name, flags, Mode::empty())?)
 }
 
 struct Scan<'s> {
@@ -334,69 +589,72 @@ struct Scan<'s> {
     /// Since 1970.
     at: Duration,
     left: u64,
+    /// Directories that are closed to their owner are opened.
+    open_up: bool,
+    /// Also at what package managers have installed.
+    whole: bool,
 }
 
 impl Scan<'_> {
-    fn directory(&mut self, directory: &OwnedFd, path: &[u8], depth: usize) -> io::Result<()> {
-        if depth > DEEPEST {
+    fn directory(&mut self, directory: &OwnedFd, path: &[u8], depth: usize) {
+        let Ok(names) = names(directory).map(|names| if depth > DEEPEST { Vec::new() } else { names }) else {
             self.changes.truncated = true;
-            return Ok(());
-        }
-        for found in Dir::read_from(directory)? {
-            let found = found?;
-            let name = found.file_name();
-            if [c".", c".."].contains(&name) {
-                continue;
-            }
+            return;
+        };
+        self.changes.truncated |= depth > DEEPEST;
+        for name in names {
             // Gone since.
-            let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let Ok(stat) = statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let path = [path, b"/", name.to_bytes()].concat();
-            self.entry(directory, name, path, &stat, depth)?;
+            self.entry(directory, &name, path, &stat, depth);
         }
-        Ok(())
     }
 
-    fn entry(
-        &mut self,
-        directory: &OwnedFd,
-        name: &std::ffi::CStr,
-        path: Vec<u8>,
-        stat: &Stat,
-        depth: usize,
-    ) -> io::Result<()> {
-        let stamp = Stamp::of(stat);
+    fn entry(&mut self, directory: &OwnedFd, name: &CStr, path: Vec<u8>, stat: &Stat, depth: usize) {
+        let mut stamp = Stamp::of(stat);
         let known = self.before.entries.get(&path);
         let kind = FileType::from_raw_mode(stat.st_mode);
         let kind = match (kind, known) {
             (FileType::Directory, _) => {
                 let installed = INSTALLED.iter().any(|installed| installed.as_bytes() == name.to_bytes());
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                if !installed && let Ok(inner) = rustix::fs::openat(directory, name, flags, Mode::empty()) {
-                    self.directory(&inner, &path, depth + 1)?;
+                let opened =
+                    rustix::fs::openat(directory, name, flags, Mode::empty()).map_err(io::Error::from);
+                let opened = match self.open_up && stamp.mode & 0o700 != 0o700 {
+                    true => {
+                        stamp.mode |= 0o700;
+                        open_up(directory, name)
+                    }
+                    false => opened,
+                };
+                match opened {
+                    Ok(inner) if self.whole || !installed => self.directory(&inner, &path, depth + 1),
+                    Ok(_) => {}
+                    Err(_) => self.changes.truncated = true,
                 }
                 Kind::Directory
             }
-            (FileType::RegularFile, Some(Entry { kind: Kind::File(contents), stamp: former, recent: false }))
-                if *former == stamp =>
-            {
-                Kind::File(Arc::clone(contents))
-            }
+            (
+                FileType::RegularFile,
+                Some(Entry { kind: Kind::File(contents), stamp: former, recent: false }),
+            ) if *former == stamp => Kind::File(Arc::clone(contents)),
             (FileType::RegularFile, known) => {
                 let Ok(contents) = self.contents(directory, name) else {
                     self.changes.truncated = true;
-                    return Ok(());
+                    return;
                 };
                 match known.map(|known| &known.kind) {
                     Some(Kind::File(former)) if former.is_same(&contents) => Kind::File(Arc::clone(former)),
                     _ => Kind::File(Arc::new(contents)),
                 }
             }
-            (FileType::Symlink, _) => {
-                Kind::Link(readlinkat(directory, name, Vec::new()).map(|target| target.into_bytes()).unwrap_or_default())
-            }
+            (FileType::Symlink, _) => Kind::Link(
+                readlinkat(directory, name, Vec::new()).map(|target| target.into_bytes()).unwrap_or_default(),
+            ),
             _ => Kind::Other,
         };
-        let modified = Duration::new(stamp.changed.0.max(0) as u64, stamp.changed.1.clamp(0, 999_999_999) as u32);
+        let modified =
+            Duration::new(stamp.changed.0.max(0) as u64, stamp.changed.1.clamp(0, 999_999_999) as u32);
         let recent = modified + TICK > self.at;
         let entry = Entry { stamp, kind, recent };
         if !matches!(entry.kind, Kind::Directory) {
@@ -409,11 +667,10 @@ impl Scan<'_> {
             }
         }
         self.now.entries.insert(path, entry);
-        Ok(())
     }
 
     /// Reads a file, but for its holes.
-    fn contents(&mut self, directory: &OwnedFd, name: &std::ffi::CStr) -> io::Result<Contents> {
+    fn contents(&mut self, directory: &OwnedFd, name: &CStr) -> io::Result<Contents> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         let file = File::from(rustix::fs::openat(directory, name, flags, Mode::empty())?);
         let metadata = file.metadata()?;
@@ -466,9 +723,11 @@ impl Contents {
     fn is_same(&self, other: &Self) -> bool {
         self.size == other.size
             && self.pieces.len() == other.pieces.len()
-            && self.pieces.iter().zip(&other.pieces).all(|((at, one), (other_at, other))| {
-                at == other_at && one.bytes == other.bytes
-            })
+            && self
+                .pieces
+                .iter()
+                .zip(&other.pieces)
+                .all(|((at, one), (other_at, other))| at == other_at && one.bytes == other.bytes)
     }
 }
 
@@ -534,7 +793,8 @@ impl Moment {
         for SavedEntry { path, mode, modified, kind } in entries {
             let place = path.iter().rposition(|byte| *byte == b'/').ok_or("a path without a directory")?;
             let name = &path[place + 1..];
-            let fits = !name.is_empty() && name != b"." && name != b".." && !name.contains(&0) && name.len() < 256;
+            let fits =
+                !name.is_empty() && name != b"." && name != b".." && !name.contains(&0) && name.len() < 256;
             if !fits || !directories.contains(&path[..place]) || path.len() > 4096 {
                 return Err("a path that makes no sense".to_owned());
             }
@@ -543,7 +803,9 @@ impl Moment {
                     directories.insert(path.clone());
                     (0, Kind::Directory)
                 }
-                SavedKind::Link(target) if !target.contains(&0) && target.len() <= 4096 => (0, Kind::Link(target)),
+                SavedKind::Link(target) if !target.contains(&0) && target.len() <= 4096 => {
+                    (0, Kind::Link(target))
+                }
                 SavedKind::Link(_) => return Err("a link that makes no sense".to_owned()),
                 SavedKind::File { size, pieces } => {
                     let mut contents = Contents { size, pieces: Vec::new() };

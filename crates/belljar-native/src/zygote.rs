@@ -63,8 +63,12 @@ impl Zygote {
         let descriptors = [nothing.as_fd(), their_errors.as_fd(), their_errors.as_fd(), theirs.as_fd()];
         let process = jail.program(argv, surroundings(environment), &descriptors).map_err(fail)?;
         drop((theirs, their_errors));
-        rustix::net::sockopt::set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Recv, Some(PATIENCE))
-            .map_err(|error| fail(error.into()))?;
+        rustix::net::sockopt::set_socket_timeout(
+            &socket,
+            rustix::net::sockopt::Timeout::Recv,
+            Some(PATIENCE),
+        )
+        .map_err(|error| fail(error.into()))?;
         let heard = wire::receive::<Ready>(&socket);
         let ready = match heard {
             Ok(Some((Ready { error: None, ready: true, failed, .. }, _))) => failed,
@@ -83,8 +87,9 @@ impl Zygote {
     pub(crate) fn fork(&self, steps: &[Value], descriptors: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         wire::send(&*socket, &json!({ "steps": steps }), descriptors)?;
-        let (reply, mut gifts) = wire::receive::<Forked>(&*socket)?
-            .ok_or_else(|| io::Error::new(io::ErrorKind::BrokenPipe, "the preloaded interpreter has ended"))?;
+        let (reply, mut gifts) = wire::receive::<Forked>(&*socket)?.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::BrokenPipe, "the preloaded interpreter has ended")
+        })?;
         match (reply.error, gifts.pop()) {
             (None, Some(process)) => Ok(process),
             (Some(error), _) => Err(io::Error::other(error)),

@@ -78,7 +78,11 @@ fn with_uv(
     command.arg("--cache-dir").arg(uv.memory_in(&scratch.join("memory")));
     command.args(["--python-version", &python, "--python-platform", &platform, "--target"]).arg(&unpacked);
     command.arg("-r").arg(&list).env("TMPDIR", scratch).current_dir(scratch);
-    let finished = host::run_watched(&mut command, scratch, &mut watch(wheel, scratch, limits))?;
+    let mut watch = watch(wheel, scratch, limits);
+    let finished = host::run_watched(&mut command, scratch, &mut |elapsed| {
+        uv.check_time("fetching")?;
+        watch(elapsed)
+    })?;
     if !finished.status.success() {
         let doing = format!("fetching {}", wheel.package.release());
         return Err(failure(wheel, reason(&doing, wheel.target, &finished, scratch)));

@@ -43,7 +43,7 @@ pub use self::{
     limits::Limits,
     lock::{Lacking, Lock, LockedPackage},
     resolver::Resolver,
-    site::{Extension, InstalledPackage, Site},
+    site::{Extension, InstalledPackage, Site, UnpackedPackage},
     spec::Spec,
     target::{Platform, Target},
     text_file::read_text,

@@ -3,10 +3,10 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use belljar_runtime::{Cache, Progress, Quiet};
@@ -18,7 +18,7 @@ use crate::{
     limits::Limits,
     lock::{Lock, LockedPackage, Source},
     resolution::{NEEDED_BY_NATIVE, Wanted},
-    site::{self, Site},
+    site::{self, Site, UnpackedPackage},
     spec::Spec,
     steps::Steps,
     target::Target,
@@ -50,6 +50,7 @@ pub struct Resolver {
     upgrade: bool,
     limits: Limits,
     target: Target,
+    until: Option<Instant>,
 }
 
 impl Resolver {
@@ -65,6 +66,7 @@ impl Resolver {
             upgrade: false,
             limits,
             target: Target::Wasm,
+            until: None,
         }
     }
 
@@ -107,6 +109,13 @@ impl Resolver {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// When to give up; by default never.
+    #[must_use]
+    pub fn until(mut self, until: Option<Instant>) -> Self {
+        self.until = until;
         self
     }
 
@@ -213,12 +222,64 @@ impl Resolver {
         site::assemble(&self.cache, &id, &parts, &self.target, progress)
     }
 
-    /// Makes packages, a few at once, in the order given. After a failure no further one is begun.
+    /// The packages of a lock, each in a directory of its own in the cache, which never changes. Those of `except` are
+    /// left out. All together may have so many bytes; `fetched` is told how many were fetched, also if it fails.
+    ///
+    /// # Errors
+    /// See [`PackageError`].
+    pub fn unpack(
+        &self,
+        lock: &Lock,
+        except: &dyn Fn(&LockedPackage) -> bool,
+        most_bytes: u64,
+        compiler: &dyn Compiler,
+        progress: &dyn Progress,
+        fetched: &AtomicU64,
+    ) -> Result<Vec<UnpackedPackage>, PackageError> {
+        let lock = &lock.for_target(&self.target)?;
+        let packages: Vec<&LockedPackage> = lock.packages().filter(|package| !except(package)).collect();
+        let mut wheels: Vec<Option<Wheel>> = packages
+            .iter()
+            .map(|package| wheel::find(&self.cache, package, compiler, &self.target))
+            .collect();
+        let missing: Vec<usize> = (0..packages.len()).filter(|index| wheels[*index].is_none()).collect();
+        let present: u64 = wheels.iter().flatten().map(|wheel| wheel.facts.bytes).sum();
+        let budget = Budget { most: most_bytes.saturating_sub(present), used: fetched };
+        if !missing.is_empty() {
+            let wanted: Vec<&LockedPackage> = missing.iter().map(|index| packages[*index]).collect();
+            for (index, made) in
+                missing.iter().zip(self.make_within(&wanted, compiler, progress, Some(&budget))?)
+            {
+                wheels[*index] = Some(made);
+            }
+        }
+        let parts = packages.into_iter().zip(wheels).filter_map(|(package, wheel)| Some((package, wheel?)));
+        Ok(parts
+            .map(|(package, wheel)| UnpackedPackage {
+                name: package.name.clone(),
+                version: package.version.clone(),
+                bytes: wheel.facts.bytes,
+                directory: wheel.files,
+            })
+            .collect())
+    }
+
     fn make_all(
         &self,
         packages: &[&LockedPackage],
         compiler: &dyn Compiler,
         progress: &dyn Progress,
+    ) -> Result<Vec<Wheel>, PackageError> {
+        self.make_within(packages, compiler, progress, None)
+    }
+
+    /// Makes packages, a few at once, in the order given. After a failure no further one is begun.
+    fn make_within(
+        &self,
+        packages: &[&LockedPackage],
+        compiler: &dyn Compiler,
+        progress: &dyn Progress,
+        budget: Option<&Budget<'_>>,
     ) -> Result<Vec<Wheel>, PackageError> {
         let fetched = |package: &&LockedPackage| matches!(package.source, Source::Fetched { .. });
         if self.offline
@@ -240,7 +301,10 @@ impl Resolver {
             for _ in 0..AT_ONCE.min(packages.len()) {
                 scope.spawn(|| {
                     while let Some((index, package)) = take(&next, packages) {
-                        let made = shop.make(package);
+                        let made = shop.make(package).and_then(|made| match budget {
+                            Some(budget) => budget.spend(package, &made).map(|()| made),
+                            None => Ok(made),
+                        });
                         if made.is_err() {
                             next.store(packages.len(), Ordering::Relaxed);
                         }
@@ -267,6 +331,7 @@ impl Resolver {
             python: self.python.as_deref(),
             directories: &self.search,
             offline: self.offline,
+            until: self.until,
         };
         Uv::find(&search, scratch.path(), progress)
     }
@@ -278,6 +343,23 @@ impl Resolver {
         let made =
             fs::create_dir_all(root).and_then(|()| tempfile::Builder::new().prefix(SCRATCH).tempdir_in(root));
         made.map_err(|error| PackageError::write(root, error))
+    }
+}
+
+/// Bytes that packages may have together.
+struct Budget<'f> {
+    most: u64,
+    used: &'f AtomicU64,
+}
+
+impl Budget<'_> {
+    fn spend(&self, package: &LockedPackage, made: &Wheel) -> Result<(), PackageError> {
+        let used = self.used.fetch_add(made.facts.bytes, Ordering::Relaxed).saturating_add(made.facts.bytes);
+        if used <= self.most {
+            return Ok(());
+        }
+        let reason = format!("with it the packages are larger than {} bytes", self.most);
+        Err(PackageError::refused(Path::new(&package.release()), reason))
     }
 }
 

@@ -58,6 +58,19 @@ pub struct InstalledPackage {
     pub without_native: bool,
 }
 
+/// A package by itself, in the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnpackedPackage {
+    /// Its normalised name.
+    pub name: String,
+    /// Its version; `0` if it has none.
+    pub version: String,
+    /// The size of its files.
+    pub bytes: u64,
+    /// Its files, as they lie in site-packages.
+    pub directory: PathBuf,
+}
+
 /// A native module in a [`Site`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extension {

@@ -74,6 +74,7 @@ pub(crate) struct Uv {
     offline: bool,
     /// What it remembers of the index.
     memory: PathBuf,
+    until: Option<Instant>,
 }
 
 /// Where to look for one.
@@ -83,6 +84,7 @@ pub(crate) struct Search<'r> {
     pub(crate) python: Option<&'r Path>,
     pub(crate) directories: &'r [PathBuf],
     pub(crate) offline: bool,
+    pub(crate) until: Option<Instant>,
 }
 
 /// What is to be resolved.
@@ -109,6 +111,7 @@ impl Uv {
             interpreter: interpreter.clone(),
             offline: search.offline,
             memory: search.cache.root().join("uv"),
+            until: search.until,
         };
         if let Some(named) = search.named {
             return match version(named, scratch, progress) {
@@ -201,6 +204,7 @@ impl Uv {
                 return Ok(());
             }
             looked = Instant::now();
+            self.check_time("resolving")?;
             match size(&self.memory).saturating_sub(before) > most {
                 true => Err(PackageError::refused(scratch, format!("a package is larger than {most} bytes"))),
                 false => Ok(()),
@@ -210,6 +214,14 @@ impl Uv {
             drop(fs::remove_dir_all(&self.memory));
         }
         watched
+    }
+
+    /// Whether there is time left.
+    pub(crate) fn check_time(&self, doing: &str) -> Result<(), PackageError> {
+        match self.until.is_some_and(|until| Instant::now() >= until) {
+            true => Err(PackageError::Uv { doing: doing.to_owned(), reason: "it takes too long".to_owned() }),
+            false => Ok(()),
+        }
     }
 
     /// uv says the same of packages without wheels and of those whose wheels are for other versions of Python, if

@@ -1,6 +1,7 @@
 //! What sessions are made with: packages, and what is imported before they start.
 
 mod bytecode;
+mod installs;
 mod kind;
 mod named;
 mod native;
@@ -14,6 +15,7 @@ use belljar_wasm::{Layer, Preload, Tree, WasmEngine};
 use serde::Serialize;
 
 use self::bytecode::Bytecode;
+pub(crate) use self::installs::SessionInstaller;
 pub use self::kind::EngineKind;
 pub use self::named::{Environments, NamedEnvironment};
 use crate::{Error, Runtimes};

@@ -7,6 +7,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use belljar_native::{NativeEngine, NativeEnvironment};
 use belljar_packages::{LockedPackage, PackageError};
@@ -14,6 +15,7 @@ use belljar_runtime::Progress;
 use belljar_store::StoreError;
 use serde::{Deserialize, Serialize};
 
+use crate::environment::SessionInstaller;
 use crate::location::python_on_path;
 use crate::{EngineKind, Environment, Error, NamedEnvironment, Runtimes};
 
@@ -180,7 +182,11 @@ impl Recipe {
 
     /// The engine for sessions that were made in it.
     pub(crate) fn load(&self, runtimes: &Runtimes, progress: &dyn Progress) -> Result<NativeEngine, Error> {
-        Ok(NativeEngine::load(self.assemble(runtimes, progress)?, &runtimes.cache()?)?)
+        let made = self.assemble(runtimes, progress)?;
+        let installer = SessionInstaller::new(runtimes, &made);
+        let engine = NativeEngine::load(made, &runtimes.cache()?)?;
+        engine.set_installer(Arc::new(installer));
+        Ok(engine)
     }
 
     /// Writes it for another machine, which must be able to have the same packages.

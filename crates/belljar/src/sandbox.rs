@@ -13,7 +13,7 @@ use belljar_store::{Lease, NewSession, Parent, SessionId, Store, Tenant};
 use belljar_wasm::{Tracking, WasmEngine};
 use tempfile::TempDir;
 
-use crate::environment::Assembled;
+use crate::environment::{Assembled, SessionInstaller};
 use crate::keeper::{Keeper, Rules};
 use crate::recipe::Recipe;
 use crate::session::{Live, Slot, Verification};
@@ -615,7 +615,11 @@ impl SandboxBuilder {
                 environment.lock = Some(environment.lock(&self.runtimes, progress)?);
                 let made = environment.assemble_native(&self.runtimes, progress)?;
                 let recipe = Recipe::new(&environment, &made);
-                let engine = NativeEngine::load(made, &self.runtimes.cache()?)?;
+                // Tenants share no memory, not even that of the interpreter that they are forked from.
+                let tenant = self.tenant.clone().unwrap_or_else(Tenant::local);
+                let installer = SessionInstaller::new(&self.runtimes, &made);
+                let engine = NativeEngine::shared(made, &self.runtimes.cache()?, tenant.as_str())?;
+                engine.set_installer(Arc::new(installer));
                 Ok((Arc::new(engine), Origin::Native(recipe)))
             }
         }

@@ -18,6 +18,8 @@ pub(super) struct Report {
     /// Where sessions were kept, and what file system that is.
     state: Option<String>,
     peers: Peers,
+    /// What could not be measured, and why.
+    notes: Vec<String>,
 }
 
 impl Report {
@@ -26,10 +28,11 @@ impl Report {
         sessions: Vec<Row>,
         state: Option<String>,
         peers: Peers,
+        notes: Vec<String>,
     ) -> Self {
         let mut all = belljar.as_ref().map_or_else(Vec::new, |measured| rows(measured, &peers));
         all.extend(sessions);
-        Self { version: 2, belljar, rows: all, state, peers }
+        Self { version: 2, belljar, rows: all, state, peers, notes }
     }
 
     /// For people.
@@ -48,8 +51,11 @@ impl Report {
             text.push_str(line.trim_end());
             text.push('\n');
         }
+        // Writing to a string cannot fail.
+        for note in &self.notes {
+            let _ = writeln!(text, "{note}");
+        }
         if let Some(state) = &self.state {
-            // Writing to a string cannot fail.
             let _ = writeln!(text, "sessions were kept in {state}");
         }
         text

@@ -41,6 +41,8 @@ pub(super) enum Promise {
     AtLeast(f64),
     RatioAtMost(f64),
     RatioAtLeast(f64),
+    /// The other takes so many times as long.
+    Faster(f64),
     /// One of the two is enough.
     EitherAtLeast {
         value: f64,
@@ -93,6 +95,11 @@ impl Row {
             Promise::AtLeast(least) => (Some(value >= least), format!("≥ {least} {}", self.unit)),
             Promise::RatioAtMost(most) => (ratio.map(|ratio| ratio <= most), format!("ratio ≤ {most}")),
             Promise::RatioAtLeast(least) => (ratio.map(|ratio| ratio >= least), format!("ratio ≥ {least}")),
+            Promise::Faster(times) => {
+                let found = ratio.map(|ratio| 1.0 / ratio);
+                let words = found.map_or_else(String::new, |found| format!(" ({found:.1})"));
+                (found.map(|found| found >= times), format!("≥ {times} × as fast{words}"))
+            }
             Promise::EitherAtLeast { value: least, ratio: part } => (
                 Some(value >= least || ratio.is_some_and(|ratio| ratio >= part)),
                 format!("≥ {least} {} or ratio ≥ {part}", self.unit),

@@ -159,7 +159,7 @@ impl Runtimes {
         Ok(HostPython::find(self.python.as_deref(), &directories, cache)?)
     }
 
-    fn native_resolver(&self, cache: Cache, python: &HostPython) -> Resolver {
+    pub(super) fn native_resolver(&self, cache: Cache, python: &HostPython) -> Resolver {
         self.resolver(cache).target(python.target())
     }
 }

@@ -1,0 +1,22 @@
+"""What `pip` and `uv` are in a session: they ask the supervisor for packages, and do the rest themselves.
+
+| module | its noun |
+|---|---|
+| `pip`, `uv` | the programs |
+| `options` | their arguments |
+| `requirements` | requirements, and lists of them |
+| `distributions` | what is installed |
+| `environment` | the virtual environment |
+| `supervisor` | the one who fetches |
+| `project` | a `pyproject.toml` |
+
+Nothing but the standard library, from Python 3.10 on.
+"""
+
+
+class Failure(Exception):
+    """Said to whoever runs it; the second argument is the exit code."""
+
+    @property
+    def code(self):
+        return self.args[1] if len(self.args) > 1 else 1
