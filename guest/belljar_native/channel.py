@@ -12,7 +12,7 @@ import _signal
 import os
 from _thread import allocate_lock, get_ident
 from array import array
-from socket import AF_UNIX, MSG_CMSG_CLOEXEC, MSG_WAITALL, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, CMSG_SPACE
+from socket import AF_UNIX, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, CMSG_SPACE
 from socket import socket as Socket
 
 from belljar_guest import interrupt
@@ -72,6 +72,13 @@ class Channel:
             self._socket.close()
             self._socket = None
             self.lock = allocate_lock()
+
+    def has_message(self):
+        """Whether the host has said something already."""
+        try:
+            return bool(self._socket.recv(1, MSG_DONTWAIT | MSG_PEEK))
+        except OSError:
+            return False
 
     def receive(self):
         """The next message and its descriptors, or None when the host is gone."""

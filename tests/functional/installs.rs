@@ -51,10 +51,18 @@ fn dependencies_and_programs_come_along() {
     let code = "import subprocess\nsubprocess.run(['uv', 'pip', 'install', 'markdown-it-py'], check=True)\n\
         import markdown_it\nmarkdown_it.MarkdownIt().render('*x*')";
     assert_eq!(text(&session, code), "'<p><em>x</em></p>\\n'");
-    assert_eq!(good(&session, "printf '**y**' > y.md && markdown-it y.md"), "<p><strong>y</strong></p>\n\n");
+    assert_eq!(good(&session, "printf '**y**' > y.md && markdown-it y.md"), "<p><strong>y</strong></p>\n");
     // What is there stays as it is.
     let said = good(&session, "pip install mdurl");
     assert!(said.starts_with("Requirement already satisfied: mdurl in .venv/lib/python3."), "{said}");
+}
+
+#[test]
+fn installed_files_can_be_changed() {
+    let session = session();
+    good(&session, "pip install -q six && echo 'changed = 1' >> .venv/lib/python3*/site-packages/six.py");
+    assert_eq!(text(&session, "import six\nsix.changed, six.__cached__[-4:]"), "(1, '.pyc')");
+    assert_eq!(good(&session, "python3 -c 'import six; print(six.changed)'"), "1\n");
 }
 
 #[test]

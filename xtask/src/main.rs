@@ -43,7 +43,72 @@ fn test() -> anyhow::Result<()> {
     step("making the interpreter", belljar(["run", "-c", "print('the interpreter works')"]))?;
     step("testing the guest kernel", &mut guest_tests()?)?;
     step("testing the documentation", cargo(["test", "--release", "--doc", "--workspace", "--quiet"]))?;
-    step("testing", &mut rust_tests())
+    step("testing", &mut rust_tests())?;
+    native()
+}
+
+/// The functional suite once more, on the native engine: as whoever runs this, and as an ordinary user where that is
+/// root. What is about the other engine, or about its version of Python, is left out by name.
+fn native() -> anyhow::Result<()> {
+    let binary = newest_binary("functional")?;
+    let left_out = std::fs::read_to_string(root().join("tests/functional/wasm-only.txt"))?;
+    let left_out: Vec<&str> = left_out.lines().filter(|line| !line.starts_with('#')).map(str::trim).collect();
+    let listed = Command::new(&binary).args(["--list", "--format", "terse"]).output()?;
+    let listed = String::from_utf8(listed.stdout)?;
+    let names: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"))
+        .filter(|name| !left_out.iter().any(|left| !left.is_empty() && (name == left || name.strip_prefix(left).is_some_and(|rest| left.ends_with("::") && !rest.is_empty()))))
+        .collect();
+    let arguments = |command: &mut Command| {
+        command.args(["--test-threads", "3", "--exact"]).args(&names);
+        command.env("BELLJAR_TEST_ENGINE", "native").current_dir(root().join("tests"));
+    };
+    let mut own = Command::new(&binary);
+    arguments(&mut own);
+    step("testing the native engine", &mut own)?;
+    if !is_root() {
+        return Ok(());
+    }
+    // In a directory that others can reach, with a home of its own.
+    let home = std::env::temp_dir().join(format!("belljar-ordinary-{}", std::process::id()));
+    std::fs::create_dir(&home)?;
+    let copy = home.join("functional");
+    std::fs::copy(&binary, &copy)?;
+    let done = Command::new("chown").args(["-R", "1234:1234"]).arg(&home).status()?;
+    anyhow::ensure!(done.success(), "the ordinary user's directory can't be made");
+    let mut other = Command::new("setpriv");
+    other.args(["--reuid=1234", "--regid=1234", "--clear-groups"]).arg(&copy);
+    arguments(&mut other);
+    other.current_dir(&home).env_clear().env("BELLJAR_TEST_ENGINE", "native").env("HOME", &home);
+    other.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("TMPDIR", &home);
+    for name in ["PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "SSL_CERT_FILE", "HTTPS_PROXY", "HTTP_PROXY"] {
+        if let Some(value) = env::var_os(name) {
+            other.env(name, value);
+        }
+    }
+    let done = step("testing the native engine as an ordinary user", &mut other);
+    let _ = std::fs::remove_dir_all(&home);
+    done
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|metadata| std::os::unix::fs::MetadataExt::uid(&metadata) == 0)
+}
+
+/// The test binary of this name that was built last.
+fn newest_binary(name: &str) -> anyhow::Result<PathBuf> {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let prefix = format!("{name}-");
+    let mut found: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();
+    for entry in std::fs::read_dir(target.join("release/deps"))?.flatten() {
+        let file = entry.file_name().to_string_lossy().into_owned();
+        if file.starts_with(&prefix) && !file.contains('.') {
+            found.push((entry.metadata()?.modified()?, entry.path()));
+        }
+    }
+    found.sort();
+    found.pop().map(|(_, path)| path).context("the functional suite isn't built")
 }
 
 fn rust_tests() -> Command {

@@ -120,8 +120,10 @@ pub enum Step {
     Attach {
         /// Its place among the descriptors.
         descriptor: usize,
-        /// Where. The mount point is made in the session's own tree if it isn't there.
+        /// Where.
         target: String,
+        /// Whether the mount point is made, if it isn't there: not on the host.
+        make: bool,
     },
     /// Listens on a socket. The engine gets it when all is furnished.
     Listen(String),

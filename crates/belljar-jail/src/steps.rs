@@ -56,9 +56,11 @@ fn one(step: &Step, context: &Context) -> io::Result<()> {
             sys::mount(Path::new("memory"), target, Some(c"tmpfs"), flags, Some(&options))
         }
         Step::Again { source, target } => again(Path::new(source), Path::new(target)),
-        Step::Attach { descriptor, target } => {
+        Step::Attach { descriptor, target, make } => {
             let mount = context.mounts.get(*descriptor).ok_or(io::ErrorKind::NotFound)?;
-            directory(Path::new(target))?;
+            if *make {
+                directory(Path::new(target))?;
+            }
             sys::attach(mount.as_fd(), Path::new(target))
         }
         Step::Listen(path) => {

@@ -113,6 +113,7 @@ impl Hierarchy {
         let mut places: Vec<Place> = Vec::new();
         for controller in Controller::ALL {
             let Ok(mut place) = find(controller) else { continue };
+            sweep(&place.directory);
             place.directory.push(&name);
             let made = match fs::create_dir(&place.directory) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => place.version == 2,
@@ -155,6 +156,20 @@ impl Hierarchy {
     }
 }
 
+/// Removes cgroups of processes that were killed together with their stewards. Those in use can't be removed.
+fn sweep(directory: &Path) {
+    for found in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = found.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix("belljar-")?.split('-').next());
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+            for session in fs::read_dir(found.path()).into_iter().flatten().flatten() {
+                let _ = fs::remove_dir(session.path());
+            }
+            let _ = fs::remove_dir(found.path());
+        }
+    }
+}
+
 /// Memory that a session may have beyond the interpreter's own limit: kernel structures, buffers, and the difference
 /// between an exception and being killed.
 const SLACK: u64 = 64 << 20;
@@ -176,9 +191,16 @@ fn limit(place: &Place, spec: &GuestSpec) -> io::Result<()> {
         (Controller::Processes, _) => write("pids.max", plan::processes(spec).to_string()),
         (Controller::Processor, 1) => {
             write("cpu.cfs_period_us", "100000".to_owned())?;
-            write("cpu.cfs_quota_us", quota(limits).to_string())
+            write("cpu.cfs_quota_us", quota(limits).to_string())?;
+            // What was saved up may be used at once: shadows come and go beside the interpreter.
+            let _ = write("cpu.cfs_burst_us", quota(limits).to_string());
+            Ok(())
         }
-        (Controller::Processor, _) => write("cpu.max", format!("{} 100000", quota(limits))),
+        (Controller::Processor, _) => {
+            write("cpu.max", format!("{} 100000", quota(limits)))?;
+            let _ = write("cpu.max.burst", quota(limits).to_string());
+            Ok(())
+        }
     }
 }
 

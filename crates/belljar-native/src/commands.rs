@@ -14,6 +14,7 @@ use belljar_engine::{
 use rustix::event::{PollFd, PollFlags};
 
 use crate::conversation::{Cause, Told};
+use crate::engine::is_over;
 use crate::guest::NativeGuest;
 use crate::init::Init;
 use crate::kernel::wait;
@@ -134,7 +135,10 @@ impl NativeGuest {
         let directory = command.directory.clone().unwrap_or_else(|| self.spec.workspace.clone());
         let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let started = self.room.init.command(argv, self.surroundings(command), directory, &streams);
-        let (pid, process) = started.map_err(gone)?;
+        let (pid, process) = started.map_err(|error| match is_over(&error) {
+            true => gone(error),
+            false => EngineError::Exhausted(error.to_string()),
+        })?;
         Ok((pid, process, pipes))
     }
 

@@ -175,7 +175,7 @@ impl Shared {
     pub(crate) fn room(&self, spec: &GuestSpec) -> Result<Room, EngineError> {
         let grounds = self.grounds();
         match self.room_on(&grounds, spec) {
-            Err(RoomError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Err(RoomError::Io(error)) if is_over(&error) || !grounds.jail.is_alive() => {
                 let mut current = self.grounds.lock().unwrap_or_else(PoisonError::into_inner);
                 if Arc::ptr_eq(&current, &grounds) {
                     tracing::warn!("the jail had ended, and is built again");
@@ -197,20 +197,26 @@ impl Shared {
         for mount in &spec.mounts {
             let writable = mount.access == belljar_engine::MountAccess::ReadWrite;
             let refused = |reason: String| RoomError::Mount { guest: mount.guest.clone(), reason };
+            if !plan::is_mount_point(&mount.guest) {
+                return Err(refused("it is not a path that can be mounted on".to_owned()));
+            }
+            if spec.mounts.iter().filter(|other| other.guest == mount.guest).count() > 1 {
+                return Err(refused("something else is mounted there".to_owned()));
+            }
             if !mount.host.is_dir() {
                 return Err(refused(format!("{} is not a directory", mount.host.display())));
             }
             let host = std::path::absolute(&mount.host).map_err(|error| refused(error.to_string()))?;
             let cloned = grounds.jail.mount(&host, writable);
             mounts.push(cloned.map_err(|error| match error.kind() {
-                io::ErrorKind::BrokenPipe => RoomError::Io(error),
+                _ if is_over(&error) => RoomError::Io(error),
                 _ => refused(error.to_string()),
             })?);
         }
         let plan = plan::session(spec, &self.furniture, with_python);
         let Cabin { control, init, tree, landlock, listener } = grounds.jail.session(plan, &mounts)?;
-        let init = Init::new(control, init, landlock);
-        let group = grounds.hierarchy.session(spec)?;
+        let group = Arc::new(grounds.hierarchy.session(spec)?);
+        let init = Init::new(control, init, landlock, Arc::clone(&group));
         if let Some(pid) = init.host_pid() {
             group.add(pid)?;
         }
@@ -220,7 +226,7 @@ impl Shared {
         Ok(Room {
             init: Arc::new(init),
             tree,
-            group: Arc::new(group),
+            group,
             grounds: Arc::clone(grounds),
             _installs: installs.transpose()?,
         })
@@ -250,6 +256,12 @@ impl Shared {
     }
 }
 
+/// Whether whoever was asked doesn't exist any more.
+pub(crate) fn is_over(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+}
+
 enum RoomError {
     Io(io::Error),
     Mount { guest: String, reason: String },
@@ -271,6 +283,11 @@ impl RoomError {
 }
 
 impl Room {
+    /// Whether its namespaces are still there.
+    pub(crate) fn is_alive(&self) -> bool {
+        !sys::has_ended(self.init.process.as_fd())
+    }
+
     /// Forks an interpreter into it, locked down, not booted.
     pub(crate) fn kernel(
         &self,
@@ -284,7 +301,14 @@ impl Room {
         let steps = plan::lockdown(spec, zygote.inherited, self.init.landlock.is_some());
         let mut descriptors = vec![theirs.as_fd(), stdout, stderr, self.init.process.as_fd()];
         descriptors.extend(self.init.landlock.as_ref().map(AsFd::as_fd));
-        let process = zygote.fork(&steps, &descriptors)?;
+        let process = match zygote.fork(&steps, &descriptors) {
+            // It ended just now.
+            Err(error) if is_over(&error) && self.grounds.jail.is_alive() => {
+                let zygote = self.grounds.zygote(environment).map_err(io::Error::other)?;
+                zygote.fork(&steps, &descriptors)?
+            }
+            forked => forked?,
+        };
         drop(theirs);
         if let Some(pid) = sys::host_pid(process.as_fd()) {
             self.group.add(pid)?;

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use belljar_jail::{InitReply, InitRequest, wire};
 use rustix::event::{PollFd, PollFlags};
 
+use crate::cgroup::Group;
 use crate::kernel::wait;
 use crate::sys;
 
@@ -20,6 +23,7 @@ pub(crate) struct Init {
     control: Mutex<Control>,
     pub(crate) process: OwnedFd,
     pub(crate) landlock: Option<OwnedFd>,
+    group: Arc<Group>,
 }
 
 struct Control {
@@ -29,8 +33,13 @@ struct Control {
 }
 
 impl Init {
-    pub(crate) fn new(socket: OwnedFd, process: OwnedFd, landlock: Option<OwnedFd>) -> Self {
-        Self { control: Mutex::new(Control { socket, ended: BTreeMap::new() }), process, landlock }
+    pub(crate) fn new(
+        socket: OwnedFd,
+        process: OwnedFd,
+        landlock: Option<OwnedFd>,
+        group: Arc<Group>,
+    ) -> Self {
+        Self { control: Mutex::new(Control { socket, ended: BTreeMap::new() }), process, landlock, group }
     }
 
     pub(crate) fn host_pid(&self) -> Option<i32> {
@@ -95,6 +104,35 @@ impl Init {
                 heard => heard?,
             };
         }
+    }
+}
+
+impl Drop for Init {
+    fn drop(&mut self) {
+        let _ = sys::signal(self.process.as_fd(), libc::SIGKILL);
+        // Its processes take some milliseconds to end, and their cgroup with them: nobody need wait for that.
+        if let Ok(process) = self.process.try_clone() {
+            bury(process, Arc::clone(&self.group));
+        }
+    }
+}
+
+/// Waits for sessions to end, one after the other, in a thread of its own.
+fn bury(process: OwnedFd, group: Arc<Group>) {
+    static GRAVES: OnceLock<Option<Sender<(OwnedFd, Arc<Group>)>>> = OnceLock::new();
+    let graves = GRAVES.get_or_init(|| {
+        let (sender, receiver) = mpsc::channel::<(OwnedFd, Arc<Group>)>();
+        let dig = move || {
+            for (process, group) in receiver {
+                let mut polled = [PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)];
+                let _ = wait(&mut polled, Some(Duration::from_secs(5)));
+                drop(group);
+            }
+        };
+        thread::Builder::new().name("belljar-ending".to_owned()).spawn(dig).ok().map(|_| sender)
+    });
+    if let Some(graves) = graves {
+        let _ = graves.send((process, group));
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -44,6 +45,8 @@ impl Jail {
         let launch = config(launch).map_err(io)?;
         let mut command = Command::new(binary);
         command.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // Signals of the terminal are for the program at it.
+        command.process_group(0);
         crate::sys::inherit(&mut command, &[their_mounts.as_fd(), their_gate.as_fd(), launch.as_fd()], 3);
         let steward = command.spawn().map_err(io)?;
         drop((their_mounts, their_gate));
@@ -75,6 +78,13 @@ impl Jail {
         descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<OwnedFd> {
         self.ask_gate(&GateRequest::Program { argv, env }, descriptors)
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn is_alive(&self) -> bool {
+        let mut steward = self.steward.lock().unwrap_or_else(PoisonError::into_inner);
+        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(steward.try_wait(), Ok(None)) && !crate::sys::has_ended(gate.as_fd())
     }
 
     /// A mount of a host directory, which nobody sees yet.

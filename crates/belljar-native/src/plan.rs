@@ -283,6 +283,15 @@ fn shared_memory(spec: &GuestSpec) -> u64 {
     (spec.limits.memory / 4).clamp(1 << 20, 1 << 30)
 }
 
+/// Whether a host directory can be shown there: an absolute path without detours, and none that the jail needs.
+pub(crate) fn is_mount_point(guest: &str) -> bool {
+    let path = Path::new(guest);
+    let plain = guest.starts_with('/')
+        && guest.trim_start_matches('/').trim_end_matches('/').split('/').all(|name| !["", ".", ".."].contains(&name));
+    let taken = ["/proc", "/dev", "/belljar", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", PYTHON];
+    plain && !taken.iter().any(|taken| path.starts_with(taken) || Path::new(taken).starts_with(path))
+}
+
 /// Attaches host directories. Their mount points may not exist, so the session gets a root of its own, with the same in it.
 fn mounts(spec: &GuestSpec, furniture: &Furniture, with_python: bool) -> Vec<Step> {
     if spec.mounts.is_empty() {
@@ -314,7 +323,9 @@ fn mounts(spec: &GuestSpec, furniture: &Furniture, with_python: bool) -> Vec<Ste
     // What is further out first.
     ordered.sort_by_key(|(_, guest)| guest.len());
     for (descriptor, guest) in ordered {
-        steps.push(Step::Attach { descriptor, target: at(guest) });
+        let inside = |outer: &str| guest.len() > outer.len() && Path::new(guest).starts_with(outer);
+        let make = !spec.mounts.iter().any(|outer| inside(&outer.guest));
+        steps.push(Step::Attach { descriptor, target: at(guest), make });
     }
     steps.extend([Step::Root(FRESH.to_owned()), Step::Seal("/".to_owned())]);
     steps

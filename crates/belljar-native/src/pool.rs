@@ -34,6 +34,7 @@ impl Pool {
     pub(crate) fn take(&self, spec: &Arc<GuestSpec>) -> Option<NativeGuest> {
         let mut state = self.lock();
         let fits = state.guests_for.as_ref().is_some_and(|ready| Arc::ptr_eq(ready, spec));
+        state.guests.retain(|guest| guest.room.is_alive());
         let guest = if fits { state.guests.pop() } else { None };
         let shared = guest.as_ref().map(|guest| Arc::clone(&guest.shared));
         drop(state);
@@ -98,6 +99,7 @@ impl Pool {
     pub(crate) fn take_room(&self, spec: &Arc<GuestSpec>) -> Option<Room> {
         let mut state = self.lock();
         let fits = state.rooms_for.as_ref().is_some_and(|ready| Arc::ptr_eq(ready, spec));
+        state.rooms.retain(Room::is_alive);
         if fits { state.rooms.pop() } else { None }
     }
 

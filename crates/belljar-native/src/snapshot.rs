@@ -29,6 +29,8 @@ const LOADED: u8 = 21;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// The form in which states are kept.
 const VERSION: u32 = 1;
+/// Bytes of variables that are brought into memory to be mapped.
+const MOST_IN_MEMORY: u64 = 1 << 30;
 /// Names of lost variables that are told of.
 const MOST_LOST: usize = 50;
 
@@ -72,7 +74,7 @@ impl Kept {
             engine: "native",
             what: format!("keep the variables: {error}"),
         };
-        let file = tempfile::tempfile_in(scratch).map_err(|error| fail(error.to_string()))?;
+        let file = memory_file().or_else(|_| tempfile::tempfile_in(scratch)).map_err(|error| fail(error.to_string()))?;
         let message = [&[SAVE][..], b"{}"].concat();
         let reply =
             kernel.ask(&message, &[file.as_fd()], PATIENCE).map_err(|error| fail(error.to_string()))?;
@@ -83,6 +85,16 @@ impl Kept {
         let length = file.metadata().map_err(|error| fail(error.to_string()))?.len();
         if length < reply.bytes {
             return Err(fail("the file is shorter than was said".to_owned()));
+        }
+        // The guest has the file open, and could change it: it is sealed, or what is kept is a copy.
+        let padded = length.next_multiple_of(BLOCK);
+        let sealed = file.set_len(padded).is_ok() && seal(&file).is_ok();
+        let file = match sealed {
+            true => file,
+            false => copy(&file, length, padded, scratch).map_err(|error| fail(error.to_string()))?,
+        };
+        if file.metadata().map_err(|error| fail(error.to_string()))?.len() != padded {
+            return Err(fail("the file changed while it was kept".to_owned()));
         }
         let lost = reply.lost.iter().take(MOST_LOST).map(Lost::describe).collect();
         Ok(Self { file: Arc::new(file), length, lost })
@@ -241,31 +253,60 @@ impl NativeSnapshot {
     }
 }
 
-/// Puts the pieces of what was stored together.
-fn assemble(memory: &SavedMemory, length: u64, lost: Vec<String>, scratch: &Path) -> io::Result<Kept> {
-    let file = tempfile::tempfile_in(scratch)?;
-    file.set_len(length)?;
-    for run in &memory.runs {
-        let mut done = 0;
-        let wanted = run.length.min(length.saturating_sub(run.start));
-        while done < wanted {
-            let (mut from, mut to) = (run.offset + done, run.start + done);
-            let left = usize::try_from(wanted - done).unwrap_or(usize::MAX).min(1 << 30);
-            let copied = rustix::fs::copy_file_range(&*run.file, Some(&mut from), &file, Some(&mut to), left);
-            match copied {
-                Ok(0) => break,
-                Ok(copied) => done += copied as u64,
-                Err(_) => {
-                    let mut buffer = vec![0; left.min(1 << 20)];
-                    let read = run.file.read_at(&mut buffer, run.offset + done)?;
-                    if read == 0 {
-                        break;
-                    }
-                    file.write_all_at(&buffer[..read], run.start + done)?;
-                    done += read as u64;
+/// A file in memory that can be sealed.
+fn memory_file() -> io::Result<File> {
+    use rustix::fs::{MemfdFlags, memfd_create};
+    Ok(memfd_create("kept", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?.into())
+}
+
+/// Nobody can change it any more, whoever has it open. Fails if somebody has it mapped for writing.
+fn seal(file: &File) -> io::Result<()> {
+    use rustix::fs::{SealFlags, fcntl_add_seals};
+    Ok(fcntl_add_seals(file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::WRITE | SealFlags::SEAL)?)
+}
+
+/// A copy of the first so many bytes of a file, with nothing after them.
+fn copy(file: &File, length: u64, padded: u64, scratch: &Path) -> io::Result<File> {
+    let copied = tempfile::tempfile_in(scratch)?;
+    copied.set_len(padded)?;
+    copy_range(file, 0, &copied, 0, length)?;
+    Ok(copied)
+}
+
+/// Copies bytes from one file to another, in the kernel where it can.
+fn copy_range(source: &File, from: u64, target: &File, to: u64, length: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < length {
+        let (mut source_at, mut target_at) = (from + done, to + done);
+        let left = usize::try_from(length - done).unwrap_or(usize::MAX).min(1 << 30);
+        match rustix::fs::copy_file_range(source, Some(&mut source_at), target, Some(&mut target_at), left) {
+            Ok(0) => break,
+            Ok(copied) => done += copied as u64,
+            Err(_) => {
+                let mut buffer = vec![0; left.min(1 << 20)];
+                let read = source.read_at(&mut buffer, from + done)?;
+                if read == 0 {
+                    break;
                 }
+                target.write_all_at(&buffer[..read], to + done)?;
+                done += read as u64;
             }
         }
+    }
+    Ok(())
+}
+
+/// Puts the pieces of what was stored together.
+fn assemble(memory: &SavedMemory, length: u64, lost: Vec<String>, scratch: &Path) -> io::Result<Kept> {
+    // Read from disk once, and mapped; what is very large is left to the disk.
+    let file = match length > MOST_IN_MEMORY {
+        true => tempfile::tempfile_in(scratch)?,
+        false => memory_file().or_else(|_| tempfile::tempfile_in(scratch))?,
+    };
+    file.set_len(length.next_multiple_of(BLOCK))?;
+    for run in &memory.runs {
+        let wanted = run.length.min(length.saturating_sub(run.start));
+        copy_range(&run.file, run.offset, &file, run.start, wanted)?;
     }
     Ok(Kept { file: Arc::new(file), length, lost })
 }
@@ -282,7 +323,6 @@ impl Snapshot for NativeSnapshot {
             file_bytes: self.limits.file_bytes,
         };
         let length = kept.length.next_multiple_of(BLOCK);
-        kept.file.set_len(length).map_err(|error| EngineError::Gone(error.to_string()))?;
         let run = PageRun { start: 0, length, file: Arc::clone(&kept.file), offset: 0 };
         Ok(SavedGuest {
             environment: self.environment.clone(),

@@ -60,6 +60,14 @@ pub(crate) fn as_owner<T>(owner: Option<u32>, body: impl FnOnce() -> T) -> T {
     done
 }
 
+/// Whether a process has ended, or the other end of a socket is closed.
+pub(crate) fn has_ended(descriptor: BorrowedFd<'_>) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut polled = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
+    let _ = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    !polled[0].revents().is_empty()
+}
+
 /// Sends a signal to a process by its descriptor.
 pub(crate) fn signal(process: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     // SAFETY: no information goes along.

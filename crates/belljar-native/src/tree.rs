@@ -46,6 +46,8 @@ pub(crate) struct Tree {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Moment {
     entries: BTreeMap<Vec<u8>, Entry>,
+    /// Directories that their owner can't read, so that nobody knows what is in them.
+    closed: BTreeSet<Vec<u8>>,
 }
 
 #[derive(Clone, Debug)]
@@ -219,13 +221,14 @@ impl Tree {
             as_owner(self.owner, || {
                 let (directory, name) = below(base, inside)?;
                 let _ = unlinkat(&directory, name, AtFlags::empty());
-                let flags =
-                    OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let mode = Mode::from_raw_mode(if file.executable { 0o755 } else { 0o644 });
                 let mut written = File::from(rustix::fs::openat(&directory, name, flags, mode)?);
                 made.push((base, inside));
                 io::copy(&mut contents.take(file.size), &mut written)?;
-                // Bytecode is for a source of that time.
+                if file.inside.extension().is_some_and(|extension| extension == "pyc") {
+                    check_source(&written)?;
+                }
                 written.set_modified(file.modified)
             })
         });
@@ -331,7 +334,8 @@ impl Tree {
                 let wanted = moment.entries.get(path);
                 let both_files =
                     |wanted: &Entry| matches!((&wanted.kind, &entry.kind), (Kind::File(_), Kind::File(_)));
-                if wanted.is_none_or(|wanted| !wanted.is_like(entry) && !both_files(wanted)) {
+                let known = !moment.is_closed(path);
+                if known && wanted.is_none_or(|wanted| !wanted.is_like(entry) && !both_files(wanted)) {
                     failed += usize::from(self.take_away(path, entry).is_err());
                 }
             }
@@ -478,6 +482,17 @@ impl PackageFile {
         let name = program.to_str()?;
         let word = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
         (!["python", "pip", "uv", "uvx", "activate", "npm"].contains(&word)).then_some((bin, program))
+    }
+}
+
+/// Bytecode of the cache counts whatever its source says, since nothing there changes. In a session it may (PEP 552).
+fn check_source(bytecode: &File) -> io::Result<()> {
+    let mut header = [0; 8];
+    match bytecode.read_exact_at(&mut header, 0) {
+        Ok(()) if header[4..] == [1, 0, 0, 0] => bytecode.write_all_at(&[3], 4),
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
@@ -630,7 +645,7 @@ impl Scan<'_> {
                 match opened {
                     Ok(inner) if self.whole || !installed => self.directory(&inner, &path, depth + 1),
                     Ok(_) => {}
-                    Err(_) => self.changes.truncated = true,
+                    Err(_) => self.closed(&path),
                 }
                 Kind::Directory
             }
@@ -667,6 +682,15 @@ impl Scan<'_> {
             }
         }
         self.now.entries.insert(path, entry);
+    }
+
+    /// A directory that its owner can't read: what was known to be in it still is.
+    fn closed(&mut self, path: &[u8]) {
+        self.changes.truncated = true;
+        self.now.closed.insert(path.to_vec());
+        let below = [path, b"/"].concat();
+        let known = self.before.entries.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below));
+        self.now.entries.extend(known.map(|(path, entry)| (path.clone(), entry.clone())));
     }
 
     /// Reads a file, but for its holes.
@@ -753,6 +777,12 @@ fn note(list: &mut Vec<String>, path: &[u8], truncated: &mut bool) {
 }
 
 impl Moment {
+    /// Whether a path is somewhere in a closed directory.
+    fn is_closed(&self, path: &[u8]) -> bool {
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(place, _)| place);
+        !self.closed.is_empty() && ends.into_iter().any(|end| self.closed.contains(&path[..end]))
+    }
+
     /// Bytes of all contents.
     pub(crate) fn bytes(&self) -> u64 {
         let files = self.entries.values().filter_map(|entry| match &entry.kind {

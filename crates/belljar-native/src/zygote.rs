@@ -98,7 +98,7 @@ impl Zygote {
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        sys::signal(self.process.as_fd(), 0).is_ok()
+        !sys::has_ended(self.process.as_fd())
     }
 }
 
