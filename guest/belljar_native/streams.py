@@ -1,6 +1,7 @@
 """Standard output and error are two pipes: which was written to first, the host can't see.
 
-So whoever changes from one to the other tells the host, which then reads what is there before more comes.
+So whoever changes from one to the other tells the host, which then reads what is there before more comes. That is done
+above the buffer: an interrupt between a write and its bookkeeping would make the buffer write again.
 """
 
 import io
@@ -17,19 +18,12 @@ _turn = _Turn()
 _turn.of = 1
 
 
-class Descriptor(io.FileIO):
-    """The engine's own descriptor."""
-
-    def __init__(self, number, tell):
-        super().__init__(number, "w", closefd=False)
-        self._number = number
-        self._tell = tell
-
-    def write(self, data):
+class Stream(io.TextIOWrapper):
+    def write(self, text):
         if _turn.of != self._number:
             _turn.of = self._number
             self._tell(wire.STREAM + bytes((self._number,)))
-        return super().write(data)
+        return super().write(text)
 
 
 def opener(channel):
@@ -40,7 +34,9 @@ def opener(channel):
             channel.exchange(frame)
 
     def open_stream(number):
-        raw = io.BufferedWriter(Descriptor(number, tell))
-        return io.TextIOWrapper(raw, "utf-8", "backslashreplace", newline="\n", line_buffering=True)
+        raw = io.BufferedWriter(io.FileIO(number, "w", closefd=False))
+        stream = Stream(raw, "utf-8", "backslashreplace", newline="\n", line_buffering=True)
+        stream._number, stream._tell = number, tell
+        return stream
 
     return open_stream

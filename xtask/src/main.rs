@@ -58,7 +58,15 @@ fn native() -> anyhow::Result<()> {
     let names: Vec<&str> = listed
         .lines()
         .filter_map(|line| line.strip_suffix(": test"))
-        .filter(|name| !left_out.iter().any(|left| !left.is_empty() && (name == left || name.strip_prefix(left).is_some_and(|rest| left.ends_with("::") && !rest.is_empty()))))
+        .filter(|name| {
+            !left_out.iter().any(|left| {
+                !left.is_empty()
+                    && (name == left
+                        || name
+                            .strip_prefix(left)
+                            .is_some_and(|rest| left.ends_with("::") && !rest.is_empty()))
+            })
+        })
         .collect();
     let arguments = |command: &mut Command| {
         command.args(["--test-threads", "3", "--exact"]).args(&names);
@@ -82,7 +90,9 @@ fn native() -> anyhow::Result<()> {
     arguments(&mut other);
     other.current_dir(&home).env_clear().env("BELLJAR_TEST_ENGINE", "native").env("HOME", &home);
     other.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("TMPDIR", &home);
-    for name in ["PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "SSL_CERT_FILE", "HTTPS_PROXY", "HTTP_PROXY"] {
+    for name in
+        ["PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "SSL_CERT_FILE", "HTTPS_PROXY", "HTTP_PROXY"]
+    {
         if let Some(value) = env::var_os(name) {
             other.env(name, value);
         }

@@ -3,8 +3,8 @@
 //! It shares its user with the hostile code around it, so it can't be looked into, and answers nobody but the engine.
 
 use std::fs;
-use std::time::{Duration, Instant};
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use belljar_jail::{InitReply, InitRequest, SessionPlan, Step, wire};
 

@@ -28,7 +28,7 @@ const MOST_DONE: u64 = 1 << 20;
 /// Set in the numbers of calls that the guest waits for, so that started ones don't meet them.
 const HOST_ID: u64 = 1 << 63;
 /// A real processor is given more time to come to a halt than an emulated one.
-const GRACE_FACTOR: u32 = 10;
+const GRACE_FACTOR: u32 = 25;
 /// How often processor time is looked at, where it is limited.
 const LOOK: Duration = Duration::from_millis(20);
 /// A call whose time the clock can't tell may take this long.

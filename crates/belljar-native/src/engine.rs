@@ -214,7 +214,17 @@ impl Shared {
             })?);
         }
         let plan = plan::session(spec, &self.furniture, with_python);
-        let Cabin { control, init, tree, landlock, listener } = grounds.jail.session(plan, &mounts)?;
+        let Cabin { control, init, tree, landlock, listener } =
+            grounds.jail.session(plan, &mounts).map_err(|error| {
+                let attached = error.to_string().contains("\"attach\"");
+                match spec.mounts.iter().max_by_key(|mount| mount.guest.len()) {
+                    Some(mount) if attached => RoomError::Mount {
+                        guest: mount.guest.clone(),
+                        reason: "the directory isn't there in the mount around it".to_owned(),
+                    },
+                    _ => RoomError::Io(error),
+                }
+            })?;
         let group = Arc::new(grounds.hierarchy.session(spec)?);
         let init = Init::new(control, init, landlock, Arc::clone(&group));
         if let Some(pid) = init.host_pid() {

@@ -119,9 +119,10 @@ impl Drop for Init {
 
 /// Waits for sessions to end, one after the other, in a thread of its own.
 fn bury(process: OwnedFd, group: Arc<Group>) {
-    static GRAVES: OnceLock<Option<Sender<(OwnedFd, Arc<Group>)>>> = OnceLock::new();
+    type Grave = (OwnedFd, Arc<Group>);
+    static GRAVES: OnceLock<Option<Sender<Grave>>> = OnceLock::new();
     let graves = GRAVES.get_or_init(|| {
-        let (sender, receiver) = mpsc::channel::<(OwnedFd, Arc<Group>)>();
+        let (sender, receiver) = mpsc::channel::<Grave>();
         let dig = move || {
             for (process, group) in receiver {
                 let mut polled = [PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)];

@@ -287,7 +287,11 @@ fn shared_memory(spec: &GuestSpec) -> u64 {
 pub(crate) fn is_mount_point(guest: &str) -> bool {
     let path = Path::new(guest);
     let plain = guest.starts_with('/')
-        && guest.trim_start_matches('/').trim_end_matches('/').split('/').all(|name| !["", ".", ".."].contains(&name));
+        && guest
+            .trim_start_matches('/')
+            .trim_end_matches('/')
+            .split('/')
+            .all(|name| !["", ".", ".."].contains(&name));
     let taken = ["/proc", "/dev", "/belljar", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", PYTHON];
     plain && !taken.iter().any(|taken| path.starts_with(taken) || Path::new(taken).starts_with(path))
 }

@@ -74,7 +74,9 @@ impl Kept {
             engine: "native",
             what: format!("keep the variables: {error}"),
         };
-        let file = memory_file().or_else(|_| tempfile::tempfile_in(scratch)).map_err(|error| fail(error.to_string()))?;
+        let file = memory_file()
+            .or_else(|_| tempfile::tempfile_in(scratch))
+            .map_err(|error| fail(error.to_string()))?;
         let message = [&[SAVE][..], b"{}"].concat();
         let reply =
             kernel.ask(&message, &[file.as_fd()], PATIENCE).map_err(|error| fail(error.to_string()))?;

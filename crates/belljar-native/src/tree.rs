@@ -689,7 +689,8 @@ impl Scan<'_> {
         self.changes.truncated = true;
         self.now.closed.insert(path.to_vec());
         let below = [path, b"/"].concat();
-        let known = self.before.entries.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below));
+        let known =
+            self.before.entries.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below));
         self.now.entries.extend(known.map(|(path, entry)| (path.clone(), entry.clone())));
     }
 
@@ -737,8 +738,8 @@ impl Stamp {
             inode: stat.st_ino,
             size: stat.st_size as u64,
             mode: stat.st_mode,
-            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
-            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed: (stat.st_ctime, stat.st_ctime_nsec as i64),
+            modified: (stat.st_mtime, stat.st_mtime_nsec as i64),
         }
     }
 }
