@@ -386,3 +386,78 @@ pub(crate) fn lockdown(spec: &GuestSpec, inherited: u64, landlock: bool) -> Vec<
     steps.extend([json!(["dumpable", 1]), json!(["seccomp"])]);
     steps
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_engine::Mount;
+
+    fn environment() -> NativeEnvironment {
+        NativeEnvironment {
+            id: "id".to_owned(),
+            prefix: "/somewhere/python".into(),
+            executable: "bin/python3.12".into(),
+            packages: Some("/cache/packages/site".into()),
+            preload: Vec::new(),
+            setup: String::new(),
+        }
+    }
+
+    fn furniture() -> Furniture {
+        Furniture {
+            guest: "/cache/jail/guest".into(),
+            links: vec![("bin".to_owned(), "usr/bin".to_owned()), ("lib".to_owned(), "usr/lib".to_owned())],
+            directories: vec!["lib64".to_owned()],
+            stage: "/mnt".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_jail_of_root() {
+        let starter = Starter { user: 0, group: 0, ids: u32::MAX };
+        insta::assert_json_snapshot!(launch(&environment(), &furniture(), starter, vec!["/cg/x".into()]));
+    }
+
+    #[test]
+    fn the_jail_of_an_ordinary_user_differs_in_its_maps_only() {
+        let starter = |user| Starter { user, group: user, ids: u32::MAX };
+        let (root, other) = (
+            launch(&environment(), &furniture(), starter(0), Vec::new()),
+            launch(&environment(), &furniture(), starter(1000), Vec::new()),
+        );
+        assert_eq!((&root.root, &root.gate), (&other.root, &other.gate));
+        assert_eq!((other.outer.users.as_str(), other.inner.users.as_str()), ("0 1000 1", "0 0 1"));
+        assert!(other.outer.deny_groups && other.inner.deny_groups && other.owner.is_none());
+    }
+
+    #[test]
+    fn a_session() {
+        insta::assert_json_snapshot!(session(&GuestSpec::default(), &furniture(), true));
+    }
+
+    #[test]
+    fn a_session_with_mounts_has_a_root_of_its_own() {
+        let mount = |guest: &str, access| Mount { host: "/host".into(), guest: guest.to_owned(), access };
+        let mounts =
+            vec![mount("/data/in/deep", MountAccess::ReadOnly), mount("/data/in", MountAccess::ReadWrite)];
+        let spec = GuestSpec { mounts, ..GuestSpec::default() };
+        insta::assert_json_snapshot!(session(&spec, &furniture(), true));
+    }
+
+    #[test]
+    fn the_lock_down_of_an_interpreter() {
+        insta::assert_json_snapshot!(lockdown(&GuestSpec::default(), 100 << 20, true));
+    }
+
+    #[test]
+    fn where_nothing_can_be_mounted() {
+        for taken in
+            ["/", "relative", "/a/../b", "/a//b", "/proc/x", "/dev", "/usr/lib", "/opt", "/belljar", "/etc/x"]
+        {
+            assert!(!is_mount_point(taken), "{taken}");
+        }
+        for free in ["/data/in", "/mnt/r2/bucket", "/workspace/data", "/home/user", "/a"] {
+            assert!(is_mount_point(free), "{free}");
+        }
+    }
+}
