@@ -27,6 +27,7 @@ pub(crate) fn tell(outcome: &Outcome) {
         }
         Status::Interrupted => ("interrupted", "", ""),
         Status::Killed => ("killed", "the interpreter could not go on", ""),
+        Status::DiskFull => ("disk full", "the workspace may hold no more", "; --quota raises the limit"),
     };
     let why = outcome.reason.as_deref().unwrap_or(why);
     let state = match outcome.session.state {
@@ -48,6 +49,7 @@ pub(crate) fn tell_command(outcome: &CommandOutcome) {
         Status::OutOfMemory => ("out of memory", "the session may have no more"),
         Status::Interrupted => ("interrupted", ""),
         Status::Killed => ("killed", "it was ended from outside"),
+        Status::DiskFull => ("disk full", "the workspace may hold no more"),
     };
     console::note(format_args!("{what}: {}", outcome.reason.as_deref().unwrap_or(why)));
 }

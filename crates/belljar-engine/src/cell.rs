@@ -35,6 +35,8 @@ pub enum Status {
     Exited,
     /// It broke the interpreter and was stopped.
     Killed,
+    /// It filled its workspace: it was stopped, or it failed because nothing more could be written.
+    DiskFull,
 }
 
 /// What became of the session's variables and files.

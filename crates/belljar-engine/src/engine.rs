@@ -4,8 +4,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::{
-    Cell, CellReport, Command, CommandReport, EngineError, Event, GuestSpec, Layer, ProcessInfo,
-    ProcessOutput, SavedGuest, Tag, ToolCall, ToolReply,
+    Cell, CellReport, Command, CommandReport, EngineError, Event, FileDoor, FileError, FileErrorCode, FileOp,
+    FileReply, GuestSpec, Layer, ProcessInfo, ProcessOutput, SavedGuest, Tag, ToolCall, ToolReply,
 };
 
 /// Runs guests.
@@ -101,6 +101,18 @@ pub trait Guest: Send {
     /// Writes a file of the guest between cells. It stays when the next cell is taken back.
     fn write_file(&mut self, path: &str, contents: &[u8]) -> Result<(), EngineError>;
 
+    /// Does something with the files of a workspace in memory, between cells. What the host wrote stays when the
+    /// next cell is taken back.
+    fn file(&mut self, operation: FileOp) -> Result<FileReply, FileError> {
+        let _ = operation;
+        Err(FileError::told(FileErrorCode::Failed, "", "this engine has no files in memory"))
+    }
+
+    /// A way to the files of a workspace in memory that is open while cells run, if the engine has one.
+    fn door(&self) -> Option<Arc<dyn FileDoor>> {
+        None
+    }
+
     /// The guest as it is now, between cells.
     fn snapshot(&mut self) -> Result<Arc<dyn Snapshot>, EngineError>;
 
@@ -166,6 +178,12 @@ pub trait Interrupter: Send + Sync {
     /// Asks the running cell to stop; if it doesn't give way, it is stopped hard. Does nothing
     /// between cells.
     fn interrupt(&self);
+
+    /// The workspace holds more than it may: the running cell is stopped hard, and ends as
+    /// [`Status::DiskFull`](crate::Status::DiskFull). Does nothing between cells.
+    fn fill(&self) {
+        self.interrupt();
+    }
 }
 
 /// The host's side of a running cell.

@@ -19,6 +19,7 @@
 mod cell;
 mod engine;
 mod error;
+mod files;
 pub mod frame;
 mod layer;
 mod limits;
@@ -32,11 +33,15 @@ mod tool;
 pub use cell::{Cell, CellReport, Changes, Event, ExceptionReport, State, Status, TraceFrame, Usage};
 pub use engine::{Capabilities, CellHost, Descent, Engine, Guest, Interrupter, Snapshot};
 pub use error::EngineError;
+pub use files::{
+    FileDoor, FileEntry, FileError, FileErrorCode, FileKind, FileOp, FileReply, FileStat, MOST_IN_ONE,
+    MOST_LISTED, WriteHow,
+};
 pub use layer::Layer;
 pub use limits::Limits;
 pub use mime::MimeBundle;
 pub use process::{Command, CommandReport, ProcessInfo, ProcessOutput};
 pub use saved::{BLOCK, EXTENT, Known, PageRun, SavedChunk, SavedGuest, SavedMemory, Tag};
-pub use spec::{Clock, Entropy, GuestSpec, Mount, MountAccess, Rollback, Spill};
+pub use spec::{ALIASES, Clock, Entropy, GuestSpec, Mount, MountAccess, Rollback, Spill, Storage};
 pub use stream::{CapturedStream, StreamCapture};
 pub use tool::{ToolCall, ToolFailure, ToolGate, ToolReply, ToolSpec};

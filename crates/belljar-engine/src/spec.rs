@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Limits, ToolSpec};
 
+/// Other names by which guests find their workspace, where nothing else has that name.
+pub const ALIASES: [&str; 3] = ["/workspace", "/session", "/app"];
+
 /// Everything an engine must know to boot a guest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GuestSpec {
@@ -18,8 +21,12 @@ pub struct GuestSpec {
     pub env: BTreeMap<String, String>,
     /// `sys.argv`.
     pub argv: Vec<String>,
-    /// Working directory and home.
+    /// Working directory and home, where the guest sees it.
     pub workspace: String,
+    /// Where the files of the workspace are.
+    pub storage: Storage,
+    /// Directories that are made in the workspace, by their relative paths.
+    pub directories: Vec<String>,
     /// Host functions it may call.
     pub tools: Vec<ToolSpec>,
     /// Where its time comes from.
@@ -78,7 +85,9 @@ impl Default for GuestSpec {
             mounts: Vec::new(),
             env: BTreeMap::new(),
             argv: vec!["-c".to_owned()],
-            workspace: "/workspace".to_owned(),
+            workspace: ALIASES[0].to_owned(),
+            storage: Storage::Memory,
+            directories: Vec::new(),
             tools: Vec::new(),
             clock: Clock::Host,
             entropy: Entropy::Host,
@@ -90,6 +99,18 @@ impl Default for GuestSpec {
             install: false,
         }
     }
+}
+
+/// Where the files of a workspace are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Storage {
+    /// In memory: part of every snapshot of the guest, and gone with it.
+    #[default]
+    Memory,
+    /// In a directory of the host, with others who may look into it and change it. The engine neither keeps these
+    /// files nor puts them back: whoever booted the guest does, and says what changed.
+    Disk(PathBuf),
 }
 
 /// A host directory in the guest's tree.

@@ -178,7 +178,7 @@ impl CommandOutcome {
         match (self.status, self.exit_code) {
             (Status::Timeout, _) => 124,
             (Status::Interrupted, _) => 130,
-            (Status::OutOfMemory, _) => 137,
+            (Status::OutOfMemory | Status::DiskFull, _) => 137,
             (_, Some(code)) => (code & 0xff) as u8,
             (Status::Ok, None) => 0,
             (Status::Killed, None) => 137,

@@ -157,14 +157,14 @@ impl Outcome {
     }
 
     /// The status that a command which ran this cell exits with: 0 ok, 1 an exception, 124 timeout, 130
-    /// interrupted, 137 out of memory or killed, n for `sys.exit(n)`.
+    /// interrupted, 137 out of memory, disk full or killed, n for `sys.exit(n)`.
     pub fn exit_status(&self) -> u8 {
         match self.status {
             Status::Ok => 0,
             Status::Error => 1,
             Status::Timeout => 124,
             Status::Interrupted => 130,
-            Status::OutOfMemory | Status::Killed => 137,
+            Status::OutOfMemory | Status::Killed | Status::DiskFull => 137,
             Status::Exited => (self.exit_code.unwrap_or(0) & 0xff) as u8,
         }
     }
