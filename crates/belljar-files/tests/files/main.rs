@@ -15,6 +15,8 @@ mod quota;
 mod semantics;
 mod snapshot;
 mod state;
+mod tracked;
+mod watch;
 
 use belljar_files::{Access, Dir, FileSystem, Handle, OpenOptions, Quota};
 use tempfile::TempDir;
