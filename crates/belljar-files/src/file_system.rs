@@ -8,6 +8,9 @@ mod record;
 mod removal;
 mod rename;
 mod resolve;
+mod workspace;
+
+use std::sync::Arc;
 
 use cap_std::fs::Dir;
 use serde::{Deserialize, Serialize};
@@ -50,6 +53,18 @@ pub struct FileSystem {
     ledger: Ledger,
     clock: Timestamp,
     next_unlinked: u64,
+    /// The epoch of the change log in which the workspace was last counted because it was full.
+    #[serde(skip)]
+    counted: u64,
+    #[serde(skip)]
+    fallback: Option<Arc<Fallback>>,
+}
+
+/// A path that leads elsewhere where it would lead nowhere.
+#[derive(Debug)]
+struct Fallback {
+    path: String,
+    instead: String,
 }
 
 impl FileSystem {
@@ -63,7 +78,15 @@ impl FileSystem {
             ledger: Ledger::new(quota),
             clock: Timestamp::default(),
             next_unlinked: 0,
+            counted: 0,
+            fallback: None,
         }
+    }
+
+    /// Makes an absolute path, and all below it, lead elsewhere where there is nothing. It goes by the words of a
+    /// path only: no name is listed for it.
+    pub fn set_fallback(&mut self, path: &str, instead: &str) {
+        self.fallback = Some(Arc::new(Fallback { path: path.to_owned(), instead: instead.to_owned() }));
     }
 
     /// Sets the time that files in memory are stamped with from now on.
@@ -89,13 +112,27 @@ impl FileSystem {
             let other = mount.guest_path.clone();
             return Err(MountError::Overlaps { path, other });
         }
-        if let Some((outer, below)) = self.mounts.around(&path) {
+        self.cover_directory(path, dir, access, false)
+    }
+
+    fn cover_directory(
+        &mut self,
+        path: String,
+        dir: Dir,
+        access: Access,
+        is_workspace: bool,
+    ) -> std::result::Result<(), MountError> {
+        let place = |errno| MountError::Place { path: path.clone(), errno };
+        // A workspace may hide what the host has in it, and needs no directories for what is mounted in it.
+        if let Some((outer, below)) = self.mounts.around(&path)
+            && !outer.is_workspace
+        {
             let Ok(outer_dir) = outer.dir() else {
                 return Err(MountError::Detached { path, other: outer.guest_path.clone() });
             };
             check_host_place(outer_dir, &outer.guest_path, below)?;
         }
-        for below in self.mounts.inside(&path) {
+        for below in self.mounts.inside(&path).filter(|_| !is_workspace) {
             check_host_place(&dir, &path, below)?;
         }
         // On a copy, so that a refusal leaves nothing behind.

@@ -70,6 +70,12 @@ impl Descriptor {
     pub(crate) fn new(file: File, metadata: &Metadata) -> Arc<Self> {
         Arc::new(Self { file, identity: Identity::of(metadata), last_use: AtomicU64::new(0) })
     }
+
+    /// Bytes of a file that has no name any more.
+    pub(crate) fn nameless_bytes(&self) -> Option<u64> {
+        let metadata = self.file.metadata().ok()?;
+        (metadata.nlink() == 0).then(|| metadata.len())
+    }
 }
 
 /// The open files. Numbers rise, so that a stale handle is refused rather than mistaken for another.
@@ -151,6 +157,16 @@ impl HandleTable {
                 file.access.write = false;
             }
         }
+    }
+
+    /// Closes the host's files of a mount; they are opened again on use.
+    pub(crate) fn close_descriptors(&mut self, wanted: MountId) {
+        self.update(|node| match node {
+            Node::Host { mount, place, descriptor: Some(_) } if *mount == wanted => {
+                Some(Node::Host { mount: *mount, place: place.clone(), descriptor: None })
+            }
+            _ => None,
+        });
     }
 
     /// Notes that a descriptor is in use, so that it is not the next to go.

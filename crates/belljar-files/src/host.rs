@@ -1,11 +1,13 @@
 //! What is asked of the host, always below a mount's directory handle: `cap-std` resolves each path
 //! there, so neither `..`, a symbolic link nor a race leads out.
 
+use std::collections::HashSet;
+
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::fs::{Dir, File, MetadataExt, OpenOptions, OpenOptionsExt};
 use rustix::fs::{AtFlags, OFlags, Timespec, Timestamps, UTIME_OMIT};
 
-use crate::{DirectoryEntry, Errno, FileType, Metadata, Result, Timestamp};
+use crate::{DirectoryEntry, Errno, FileType, Metadata, Result, Timestamp, Usage};
 
 /// Times are brought within this many seconds of 1970 (34,000 years), as each host file system does
 /// with its own limit. At the very end of the range `cap-std` would panic when it reads them back.
@@ -117,6 +119,36 @@ pub(crate) fn files_below(dir: &Dir, path: &str, limit: usize) -> Result<Vec<Str
         }
     }
     Ok(files)
+}
+
+/// What is below a directory, counted up to so many files. Symbolic links aren't followed; what can't be looked
+/// into isn't counted.
+pub(crate) fn usage_below(dir: &Dir, most: u64) -> Result<Usage> {
+    let mut usage = Usage::default();
+    let mut several_names = HashSet::new();
+    let mut pending = vec![".".to_owned()];
+    while let Some(path) = pending.pop() {
+        let Ok(entries) = dir.read_dir(&path) else { continue };
+        for entry in entries {
+            let Ok(entry) = entry else { break };
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.nlink() > 1 && metadata.is_file() && !several_names.insert(metadata.ino()) {
+                continue;
+            }
+            usage.files += 1;
+            if metadata.is_file() {
+                usage.bytes = usage.bytes.saturating_add(metadata.len());
+            } else if metadata.is_dir()
+                && let Ok(name) = entry.file_name().into_string()
+            {
+                pending.push(crate::path::join(&path, &name));
+            }
+            if usage.files >= most {
+                return Ok(usage);
+            }
+        }
+    }
+    Ok(usage)
 }
 
 /// Where a path really is below `dir`, for `..` to be taken from there.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use cap_std::fs::Dir;
 use serde::{Deserialize, Serialize};
 
-use crate::path::{join, split};
+use crate::path::join;
 use crate::tree::InodeId;
 use crate::{Access, Errno, Result};
 
@@ -77,6 +77,9 @@ pub(crate) struct Mount {
     pub(crate) access: Access,
     /// The directory in the tree that it covers.
     pub(crate) point: InodeId,
+    /// Whether it is the session's workspace. Said anew whenever that is attached.
+    #[serde(skip)]
+    pub(crate) is_workspace: bool,
     #[serde(skip)]
     dir: Option<Arc<Dir>>,
     /// The mount that this one is inside of, and where in it. Derived from the guest paths.
@@ -93,17 +96,14 @@ pub(crate) struct Place {
     /// The other of the two.
     pub(crate) mount: MountId,
     /// The path of the inner below the outer.
-    path: String,
+    pub(crate) path: String,
 }
 
 impl Place {
-    /// The directory of the outer that the inner is in.
-    pub(crate) fn parent(&self) -> &str {
-        split(&self.path).0
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        split(&self.path).1
+    /// The name in a directory of the outer that leads to the inner, if one does.
+    pub(crate) fn step_below(&self, directory: &str) -> Option<&str> {
+        let rest = if directory.is_empty() { &self.path } else { below(directory, &self.path)? };
+        rest.split('/').next()
     }
 }
 
@@ -192,8 +192,21 @@ impl MountTable {
     pub(crate) fn push(&mut self, guest_path: String, access: Access, point: InodeId, dir: Dir) {
         let mounts = Arc::make_mut(&mut self.0);
         let dir = Some(Arc::new(dir));
-        mounts.push(Mount { guest_path, access, point, dir, outer: None, inner: Vec::new() });
+        let is_workspace = false;
+        mounts.push(Mount { guest_path, access, point, is_workspace, dir, outer: None, inner: Vec::new() });
         nest(mounts);
+    }
+
+    /// Makes the mount at `guest_path` the workspace.
+    pub(crate) fn make_workspace(&mut self, guest_path: &str) {
+        for mount in Arc::make_mut(&mut self.0) {
+            mount.is_workspace = mount.guest_path == guest_path;
+        }
+    }
+
+    /// The mount that is the workspace, if one is.
+    pub(crate) fn workspace(&self) -> Option<(MountId, &Mount)> {
+        self.with_ids().find(|(_, mount)| mount.is_workspace)
     }
 
     /// Gives the mount at `guest_path` its directory.
@@ -254,6 +267,6 @@ fn nest(mounts: &mut [Mount]) {
 }
 
 /// What is left of `path` below `directory`, if it is there.
-fn below<'path>(directory: &str, path: &'path str) -> Option<&'path str> {
+pub(crate) fn below<'path>(directory: &str, path: &'path str) -> Option<&'path str> {
     path.strip_prefix(directory)?.strip_prefix('/').filter(|rest| !rest.is_empty())
 }

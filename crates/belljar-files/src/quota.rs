@@ -1,3 +1,5 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Errno, Result};
@@ -23,7 +25,8 @@ impl Default for Quota {
     }
 }
 
-/// What is used of a [`Quota`]: the in-memory tree, and what mounts have grown by through this file system.
+/// What is used of a [`Quota`]: the in-memory tree, and what mounts have grown by through this file system; or,
+/// of a workspace on disk, what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Charged bytes.
@@ -32,12 +35,14 @@ pub struct Usage {
     pub files: u64,
 }
 
-/// The two sides of the ledger. They are apart because removing files that a mount had before must
+/// The sides of the ledger. They are apart because removing files that a mount had before must
 /// not make room in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Account {
     Tree,
     Mounts,
+    /// The workspace on the host's disk, which has a quota of its own.
+    Workspace,
 }
 
 /// Keeps usage within the quota.
@@ -46,11 +51,54 @@ pub(crate) struct Ledger {
     quota: Quota,
     tree: Usage,
     mounts: Usage,
+    #[serde(skip)]
+    workspace: WorkspaceLedger,
+}
+
+/// What a workspace on the host's disk holds. Clones share it: they share the files, too.
+#[derive(Clone, Debug, Default)]
+struct WorkspaceLedger {
+    bytes: u64,
+    files: u64,
+    /// Nothing until it is counted.
+    usage: Arc<Mutex<Option<Usage>>>,
+}
+
+impl WorkspaceLedger {
+    fn lock(&self) -> MutexGuard<'_, Option<Usage>> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Ledger {
     pub(crate) fn new(quota: Quota) -> Self {
-        Self { quota, tree: Usage::default(), mounts: Usage::default() }
+        let workspace = WorkspaceLedger::default();
+        Self { quota, tree: Usage::default(), mounts: Usage::default(), workspace }
+    }
+
+    /// Begins anew for a workspace on the host's disk.
+    pub(crate) fn open_workspace(&mut self, quota: Quota) {
+        self.workspace = WorkspaceLedger { bytes: quota.bytes, files: quota.files, ..WorkspaceLedger::default() };
+    }
+
+    /// Changes what the workspace may hold.
+    pub(crate) fn set_workspace_quota(&mut self, quota: Quota) {
+        (self.workspace.bytes, self.workspace.files) = (quota.bytes, quota.files);
+    }
+
+    /// Files that the workspace may hold.
+    pub(crate) fn workspace_files(&self) -> u64 {
+        self.workspace.files
+    }
+
+    /// What the workspace holds, if it was counted.
+    pub(crate) fn workspace(&self) -> Option<Usage> {
+        *self.workspace.lock()
+    }
+
+    /// Says what the workspace holds; `None` if that has to be counted again.
+    pub(crate) fn set_workspace(&self, usage: Option<Usage>) {
+        *self.workspace.lock() = usage;
     }
 
     pub(crate) fn quota(&self) -> Quota {
@@ -74,21 +122,34 @@ impl Ledger {
     }
 
     pub(crate) fn charge(&mut self, account: Account, bytes: u64, files: u64) -> Result<()> {
-        let usage = self.usage();
         let exceeds = |used: u64, more: u64, limit: u64| more > 0 && used.saturating_add(more) > limit;
+        if let Account::Workspace = account {
+            let WorkspaceLedger { bytes: most_bytes, files: most_files, .. } = self.workspace;
+            let mut counted = self.workspace.lock();
+            let usage = counted.get_or_insert_default();
+            if exceeds(usage.bytes, bytes, most_bytes) || exceeds(usage.files, files, most_files) {
+                return Err(Errno::NoSpace);
+            }
+            usage.bytes += bytes;
+            usage.files += files;
+            return Ok(());
+        }
+        let usage = self.usage();
         if exceeds(usage.bytes, bytes, self.quota.bytes) || exceeds(usage.files, files, self.quota.files) {
             return Err(Errno::NoSpace);
         }
-        let side = self.side(account);
-        side.bytes += bytes;
-        side.files += files;
+        self.change(account, |side| {
+            side.bytes += bytes;
+            side.files += files;
+        });
         Ok(())
     }
 
     pub(crate) fn credit(&mut self, account: Account, bytes: u64, files: u64) {
-        let side = self.side(account);
-        side.bytes = side.bytes.saturating_sub(bytes);
-        side.files = side.files.saturating_sub(files);
+        self.change(account, |side| {
+            side.bytes = side.bytes.saturating_sub(bytes);
+            side.files = side.files.saturating_sub(files);
+        });
     }
 
     /// Charges what a file grows by, or credits what it shrinks by.
@@ -100,10 +161,16 @@ impl Ledger {
         self.charge(account, new - old, 0)
     }
 
-    fn side(&mut self, account: Account) -> &mut Usage {
+    fn change(&mut self, account: Account, change: impl FnOnce(&mut Usage)) {
         match account {
-            Account::Tree => &mut self.tree,
-            Account::Mounts => &mut self.mounts,
+            Account::Tree => change(&mut self.tree),
+            Account::Mounts => change(&mut self.mounts),
+            // What wasn't counted yet will be.
+            Account::Workspace => {
+                if let Some(usage) = &mut *self.workspace.lock() {
+                    change(usage);
+                }
+            }
         }
     }
 }

@@ -38,6 +38,11 @@ impl Tree {
         Self { inodes: OrdMap::unit(Self::ROOT, Arc::new(root)), next: Self::ROOT.0 + 1 }
     }
 
+    /// How many there are.
+    pub(crate) fn inodes(&self) -> usize {
+        self.inodes.len()
+    }
+
     /// A missing inode is a damaged state, not a missing file.
     pub(crate) fn inode(&self, id: InodeId) -> Result<&Inode> {
         self.inodes.get(&id).map(Arc::as_ref).ok_or(Errno::Io)

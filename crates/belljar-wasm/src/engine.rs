@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use belljar_engine::{
     Capabilities, Descent, Engine, EngineError, Guest, GuestSpec, Mount, MountAccess, SavedGuest, Snapshot,
 };
-use belljar_files::{Access, Dir, FileSystem, MountError, Quota};
+use belljar_files::{Access, Dir, FileSystem, MountError};
 use belljar_runtime::{Cache, Progress, Quiet, Runtime};
 
 use crate::child::Child;
@@ -30,6 +30,7 @@ use crate::prepared::{self, Making, Prepared};
 use crate::shadows::Shadows;
 use crate::snapshot::WasmSnapshot;
 use crate::watchdog::Watchdog;
+use crate::workspace;
 
 /// Memory that the interpreter needs before it has run anything.
 const LEAST_MEMORY: u64 = 48 << 20;
@@ -303,13 +304,9 @@ impl Shared {
         let mut machine = self.prepared.machine.clone();
         machine.clock = ClockState::new(spec.clock);
         machine.entropy = EntropyState::new(spec.entropy);
+        workspace::place(&mut machine.files, spec)?;
         machine = self.surround(machine, spec)?;
-        if spec.workspace != "/workspace" {
-            machine
-                .files
-                .make_directories(&spec.workspace)
-                .map_err(|errno| EngineError::Boot(format!("{}: {errno}", spec.workspace)))?;
-        }
+        workspace::furnish(&mut machine.files, spec)?;
         machine.files.take_changes();
         Ok(machine)
     }
@@ -323,11 +320,7 @@ impl Shared {
                 MOST_MEMORY >> 20
             )));
         }
-        machine.files.set_quota(Quota {
-            bytes: spec.limits.file_bytes,
-            files: spec.limits.file_count,
-            ..Quota::default()
-        });
+        machine.files.set_quota(workspace::memory_quota(spec));
         let image = self.prepared.ground.length() as u64;
         if spec.limits.memory < image {
             let (has, may) = (image.div_ceil(1 << 20), spec.limits.memory >> 20);
@@ -337,6 +330,7 @@ impl Shared {
         }
         prepared::attach_library(&mut machine.files, &self.runtime, &self.layer)
             .map_err(|error| EngineError::Boot(error.to_string()))?;
+        workspace::attach(&mut machine.files, spec)?;
         for mount in &spec.mounts {
             if self.layer.covers(&mount.guest) {
                 let reason = "the packages are at /data/site-packages".to_owned();

@@ -206,7 +206,9 @@ impl WasmGuest {
         let stderr = output::finish(running.stderr, Stream::Stderr, host, files);
         let changes = state.machine.files.take_changes();
         usage.memory = memory;
-        usage.file_bytes = state.machine.files.usage().bytes.saturating_sub(self.shared.base_file_bytes());
+        let in_memory = state.machine.files.usage().bytes.saturating_sub(self.shared.base_file_bytes());
+        let on_disk = state.machine.files.workspace_usage().map_or(0, |usage| usage.bytes);
+        usage.file_bytes = in_memory.saturating_add(on_disk);
         usage.tool_calls = running.calls.total;
         let mut report = CellReport {
             status: Status::Ok,
@@ -282,6 +284,11 @@ impl WasmGuest {
         report.changes = Changes::default();
         (report.stdout.rest, report.stderr.rest) = (None, None);
         self.pending = Pending::Rollback;
+    }
+
+    /// Whoever has the files of a workspace on disk puts them back, too.
+    fn recount(&self) {
+        self.instance.store.data().machine.files.recount_workspace();
     }
 
     fn is_cancelled(&self) -> bool {
@@ -408,7 +415,9 @@ impl Guest for WasmGuest {
     fn roll_back_to(&mut self, snapshot: &dyn Snapshot) -> Result<(), EngineError> {
         self.settle_now()?;
         let snapshot = WasmSnapshot::of(snapshot, self.shared.environment())?;
-        self.become_snapshot(snapshot)
+        self.become_snapshot(snapshot)?;
+        self.recount();
+        Ok(())
     }
 
     fn undoable(&mut self) -> Result<Vec<u32>, EngineError> {
@@ -418,7 +427,9 @@ impl Guest for WasmGuest {
 
     fn undo(&mut self, cells: usize) -> Result<(), EngineError> {
         self.settle_now()?;
-        self.take_back_cells(cells)
+        self.take_back_cells(cells)?;
+        self.recount();
+        Ok(())
     }
 
     fn interrupter(&self) -> Arc<dyn Interrupter> {

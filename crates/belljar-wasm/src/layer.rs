@@ -3,15 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use belljar_files::{Access, Errno, FileSystem};
+use belljar_files::{Access, FileSystem};
 use belljar_runtime::Runtime;
 
 use crate::error::LoadError;
 use crate::prepared::open_directory;
 
-/// Where guests see their packages, and where older code expects them.
+/// Where guests see their packages.
 pub(crate) const PACKAGES: &str = "/data/site-packages";
-const ALIAS: &str = "app/site-packages";
+/// Where older code expects them: they are there unless the workspace, of which `/app` is a name, has such a
+/// directory itself.
+pub(crate) const PACKAGES_ALIAS: &str = "/app/site-packages";
 
 /// What an environment adds to the interpreter. By default nothing.
 #[derive(Clone, Debug, Default)]
@@ -89,6 +91,7 @@ impl Layer {
     /// Mounts the packages where they aren't mounted, and gives them their directory where they have none.
     pub(crate) fn attach(&self, files: &mut FileSystem) -> Result<(), LoadError> {
         let Some(packages) = &self.packages else { return Ok(()) };
+        files.set_fallback(PACKAGES_ALIAS, PACKAGES);
         let known = files.mounts().into_iter().find(|mount| mount.guest_path == PACKAGES);
         if known.as_ref().is_some_and(|mount| mount.attached) {
             return Ok(());
@@ -98,31 +101,19 @@ impl Layer {
             Some(_) => files.attach(PACKAGES, directory, Access::ReadOnly),
             None => files.mount_directory(PACKAGES, directory, Access::ReadOnly),
         };
-        mounted.map_err(|error| LoadError::Mount(error.to_string()))?;
-        match alias(files) {
-            Ok(()) | Err(Errno::Exist) => Ok(()),
-            Err(errno) => Err(LoadError::Mount(format!("/{ALIAS}: {errno}"))),
-        }
+        mounted.map_err(|error| LoadError::Mount(error.to_string()))
     }
 
     /// Whether a guest path is where the packages are, or in them.
     pub(crate) fn covers(&self, guest: &str) -> bool {
-        let below = Path::new(guest).starts_with(PACKAGES);
-        self.packages.is_some() && below
+        let guest = Path::new(guest);
+        self.packages.is_some() && (guest.starts_with(PACKAGES) || guest.starts_with(PACKAGES_ALIAS))
     }
 
     /// Where the standard library is on the host.
     pub(crate) fn stdlib(&self, runtime: &Runtime) -> PathBuf {
         self.library.as_ref().map_or_else(|| runtime.stdlib(), |library| library.directory.clone())
     }
-}
-
-fn alias(files: &mut FileSystem) -> Result<(), Errno> {
-    files.make_directories("/app")?;
-    let root = files.root()?;
-    let made = files.symlink_at(PACKAGES, root, ALIAS);
-    files.close(root)?;
-    made
 }
 
 fn digest<'a>(parts: impl Iterator<Item = &'a str>) -> String {

@@ -54,6 +54,7 @@ mod undo;
 mod waiting;
 mod wasi;
 mod watchdog;
+mod workspace;
 
 pub use engine::{Tracking, WasmEngine, WasmEngineBuilder};
 pub use error::LoadError;

@@ -29,10 +29,13 @@ use crate::pages::{PageSource, Span};
 use crate::resources::Resources;
 use crate::stack::on_large_stack;
 use crate::watchdog::Watchdog;
+use crate::workspace;
 
 const KIND: &str = "image";
 /// Raised when what is prepared changes.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
+/// Those that were put aside by earlier versions are still read from this one on.
+const OLDEST: u32 = 8;
 const MEMORY: &str = "memory.img";
 const STATE: &str = "state.json";
 
@@ -103,7 +106,7 @@ pub(crate) fn open(entry: &Path, runtime: &Runtime, layer: &Layer) -> Result<Pre
     let text = fs::read(&path).map_err(|source| LoadError::File { path: path.clone(), source })?;
     let damaged = |reason: String| LoadError::Damaged { path: path.clone(), reason };
     let mut state: State = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
-    if state.version != VERSION {
+    if !(OLDEST..=VERSION).contains(&state.version) {
         return Err(damaged(format!("it is of version {}", state.version)));
     }
     // One that was put aside may have come from another machine.
@@ -434,7 +437,9 @@ fn files(runtime: &Runtime, layer: &Layer) -> Result<Machine, LoadError> {
             .make_directories(directory)
             .map_err(|errno| LoadError::Code(format!("{directory}: {errno}")))?;
     }
-    layer.attach(&mut files)?;
+    workspace::place(&mut files, &GuestSpec::default())
+        .map_err(|error| LoadError::Code(error.to_string()))?;
+    // Not the packages: environments with others start from this image, too.
     files.take_changes();
     Ok(Machine {
         files,

@@ -73,7 +73,11 @@ impl FileSystem {
     }
 
     pub(super) fn stat_from(&self, start: Position, path: &str, follow: bool) -> Result<Metadata> {
-        match self.resolve(start, path, last(follow))? {
+        self.stat_found(self.resolve(start, path, last(follow))?, follow)
+    }
+
+    pub(super) fn stat_found(&self, found: Found, follow: bool) -> Result<Metadata> {
+        match found {
             Found::Directory { inode, .. } | Found::Entry { inode: Some(inode), .. } => {
                 Ok(self.tree.inode(inode)?.metadata(inode))
             }

@@ -2,7 +2,6 @@ use cap_std::fs::FileExt;
 
 use super::FileSystem;
 use crate::handle::{Node, OpenFile};
-use crate::quota::Account;
 use crate::{Errno, Handle, Result};
 
 /// As in Linux, where offsets are signed.
@@ -84,20 +83,23 @@ impl FileSystem {
             .checked_add(data.len() as u64)
             .filter(|end| *end <= OFFSET_LIMIT)
             .ok_or(Errno::TooLarge)?;
-        if let Node::Memory { inode, .. } = &file.node {
-            self.tree.write(*inode, offset, data, self.clock, &mut self.ledger)?;
-            return Ok(data.len());
-        }
+        let mount = match &file.node {
+            Node::Memory { inode, .. } => {
+                self.tree.write(*inode, offset, data, self.clock, &mut self.ledger)?;
+                return Ok(data.len());
+            }
+            Node::Host { mount, .. } => *mount,
+        };
         let host = host_file(file)?;
         let size = host.metadata()?.len();
         let grown = size.max(end);
-        self.ledger.resize(Account::Mounts, size, grown)?;
+        self.resize_host(mount, size, grown)?;
         let written = host.write_at(data, offset);
         let really = match written {
             Ok(length) if length > 0 => size.max(offset + length as u64),
             _ => size,
         };
-        self.ledger.resize(Account::Mounts, grown, really)?;
+        self.resize_host(mount, grown, really)?;
         match written? {
             0 => Err(Errno::Io),
             length => Ok(length),
@@ -105,14 +107,17 @@ impl FileSystem {
     }
 
     pub(super) fn resize(&mut self, file: &OpenFile, size: u64) -> Result<()> {
-        if let Node::Memory { inode, .. } = &file.node {
-            return self.tree.set_size(*inode, size, self.clock, &mut self.ledger);
-        }
+        let mount = match &file.node {
+            Node::Memory { inode, .. } => {
+                return self.tree.set_size(*inode, size, self.clock, &mut self.ledger);
+            }
+            Node::Host { mount, .. } => *mount,
+        };
         let host = host_file(file)?;
         let old = host.metadata()?.len();
-        self.ledger.resize(Account::Mounts, old, size)?;
+        self.resize_host(mount, old, size)?;
         if let Err(error) = host.set_len(size) {
-            self.ledger.resize(Account::Mounts, size, old)?;
+            self.resize_host(mount, size, old)?;
             return Err(error.into());
         }
         Ok(())

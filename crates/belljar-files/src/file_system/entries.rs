@@ -4,7 +4,6 @@ use super::FileSystem;
 use super::resolve::{Ending, Found, Last, Position};
 use crate::handle::{HostPlace, Node};
 use crate::path::check;
-use crate::quota::Account;
 use crate::tree::{Inode, Kind};
 use crate::{DirectoryEntry, DirectoryStream, Errno, FileType, Handle, Result, host};
 
@@ -28,9 +27,10 @@ impl FileSystem {
                 let mut entries = host::list(mounted.dir()?, path)?;
                 if !mounted.inner.is_empty() {
                     let directory = self.real_host_directory(*mount, path)?;
-                    for inner in mounted.inner.iter().filter(|inner| inner.parent() == directory) {
-                        entries.retain(|entry| entry.name != inner.name());
-                        let name = inner.name().to_owned();
+                    for name in mounted.inner.iter().filter_map(|inner| inner.step_below(&directory)) {
+                        // What the host has there is hidden, unless it is a directory on the way.
+                        entries.retain(|entry| entry.name != name);
+                        let name = name.to_owned();
                         entries.push(DirectoryEntry { name, file_type: FileType::Directory });
                     }
                 }
@@ -54,14 +54,14 @@ impl FileSystem {
                 self.record_created_in_memory(directory, &name);
             }
             Vacant::Host { mount, path } => {
-                let mount = self.mounts.get(mount)?;
-                let dir = mount.writable_dir()?;
-                self.ledger.charge(Account::Mounts, 0, 1)?;
-                if let Err(error) = dir.symlink(target, &path) {
-                    self.ledger.credit(Account::Mounts, 0, 1);
+                self.mounts.get(mount)?.writable_dir()?;
+                self.charge_host(mount, 0, 1)?;
+                let mounted = self.mounts.get(mount)?;
+                if let Err(error) = mounted.writable_dir()?.symlink(target, &path) {
+                    self.credit_host(mount, 0, 1);
                     return Err(error.into());
                 }
-                self.changes.created(mount.guest_path_of(&path));
+                self.changes.created(mounted.guest_path_of(&path));
             }
         }
         Ok(())
@@ -148,10 +148,10 @@ impl FileSystem {
                 self.tree.create(directory, &name, made, &mut self.ledger)?;
             }
             Vacant::Host { mount, path } => {
-                let dir = self.mounts.get(mount)?.writable_dir()?;
-                self.ledger.charge(Account::Mounts, 0, 1)?;
-                if let Err(error) = dir.create_dir(&path) {
-                    self.ledger.credit(Account::Mounts, 0, 1);
+                self.mounts.get(mount)?.writable_dir()?;
+                self.charge_host(mount, 0, 1)?;
+                if let Err(error) = self.mounts.get(mount)?.writable_dir()?.create_dir(&path) {
+                    self.credit_host(mount, 0, 1);
                     return Err(error.into());
                 }
             }
@@ -179,7 +179,10 @@ impl FileSystem {
             }
             // A removed directory that a handle still holds takes no new names.
             Found::Entry { directory, .. } if self.tree.inode(directory)?.links == 0 => Err(Errno::NoEntry),
-            Found::Entry { directory, name, .. } => Ok(Vacant::Memory { directory, name }),
+            Found::Entry { directory, name, .. } => {
+                self.check_unsealed(directory)?;
+                Ok(Vacant::Memory { directory, name })
+            }
             Found::Host { mount, path, .. } => Ok(Vacant::Host { mount, path }),
         }
     }

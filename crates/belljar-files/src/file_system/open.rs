@@ -7,7 +7,6 @@ use super::resolve::{Ending, Found, Last, Position};
 use crate::handle::{Descriptor, HostPlace, Node, OpenFile};
 use crate::host::{Create, HostOpen};
 use crate::mount::MountId;
-use crate::quota::Account;
 use crate::tree::{Content, Inode, InodeId, Kind, Tree};
 use crate::{Access, Errno, Handle, HandleAccess, OpenOptions, Result, host};
 
@@ -31,8 +30,8 @@ impl FileSystem {
         let file = self.handles.remove(handle)?;
         match file.node {
             Node::Memory { inode, .. } => self.reap(inode),
-            Node::Host { place: HostPlace::Unlinked(number), descriptor: Some(descriptor), .. } => {
-                self.release_unlinked(number, &descriptor)
+            Node::Host { mount, place: HostPlace::Unlinked(number), descriptor: Some(descriptor) } => {
+                self.release_unlinked(mount, number, &descriptor)
             }
             Node::Host { .. } => {}
         }
@@ -146,6 +145,7 @@ impl FileSystem {
         if !options.create {
             return Err(Errno::NoEntry);
         }
+        self.check_unsealed(directory)?;
         let file = Inode::new(Kind::Regular(Content::default()), self.clock);
         let inode = self.tree.create(directory, &name, file, &mut self.ledger)?;
         self.record_created_in_memory(directory, &name);
@@ -184,10 +184,10 @@ impl FileSystem {
                 if how.follow && !options.exclusive && self.is_link_to_inner_mount(mount, &path)? {
                     return Err(Errno::IsDirectory);
                 }
-                self.ledger.charge(Account::Mounts, 0, 1)?;
+                self.charge_host(mount, 0, 1)?;
                 created = true;
-                create_on_host(dir, &path, how, options.exclusive)
-                    .inspect_err(|_| self.ledger.credit(Account::Mounts, 0, 1))?
+                create_on_host(self.mounts.get(mount)?.dir()?, &path, how, options.exclusive)
+                    .inspect_err(|_| self.credit_host(mount, 0, 1))?
             }
             // A link where a directory is asked for; but a loop on the way is a loop.
             Err(Errno::Loop) if options.directory && !how.follow && host::stat(dir, &path, false).is_ok() => {
@@ -195,15 +195,17 @@ impl FileSystem {
             }
             opened => opened?,
         };
+        let mounted = self.mounts.get(mount)?;
         // Changes are listed by the path without symbolic links, and renames are followed by it.
         let can_change = mounted.access == Access::ReadWrite;
         let path = if can_change && (options.mutates() || metadata.is_dir()) {
-            host::canonicalise(dir, &path)?
+            host::canonicalise(mounted.dir()?, &path)?
         } else {
             path
         };
+        let guest_path = mounted.guest_path_of(&path);
         if created {
-            self.changes.created(mounted.guest_path_of(&path));
+            self.changes.created(guest_path.clone());
         }
         if metadata.is_dir() {
             if options.mutates() {
@@ -216,8 +218,8 @@ impl FileSystem {
         }
         if options.truncate && metadata.len() > 0 {
             opened.set_len(0)?;
-            self.ledger.credit(Account::Mounts, metadata.len(), 0);
-            self.changes.modified(mounted.guest_path_of(&path));
+            self.credit_host(mount, metadata.len(), 0);
+            self.changes.modified(guest_path);
         }
         let descriptor = Descriptor::new(opened, &metadata);
         self.handles.touch(&descriptor);

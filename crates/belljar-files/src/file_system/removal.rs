@@ -6,7 +6,6 @@ use super::FileSystem;
 use super::resolve::{Ending, Found, Last};
 use crate::handle::{Descriptor, HostPlace, Identity, Node};
 use crate::mount::MountId;
-use crate::quota::Account;
 use crate::tree::{InodeId, Kind};
 use crate::{Errno, Handle, Result, host};
 
@@ -69,7 +68,7 @@ impl FileSystem {
                     return Err(Errno::NotEmpty);
                 }
                 dir.remove_dir(&path)?;
-                self.ledger.credit(Account::Mounts, 0, 1);
+                self.credit_host(mount, 0, 1);
                 self.mark_unlinked(mount, &path, None);
                 Ok(())
             }
@@ -109,20 +108,17 @@ impl FileSystem {
         let is_open = self.mark_unlinked(mount, path, identity);
         if is_last_name && !is_open {
             let bytes = if before.is_file() { before.len() } else { 0 };
-            self.ledger.credit(Account::Mounts, bytes, 1);
+            self.credit_host(mount, bytes, 1);
         }
     }
 
     /// Credits a nameless host file when its last handle is closed.
-    pub(super) fn release_unlinked(&mut self, number: u64, descriptor: &Arc<Descriptor>) {
+    pub(super) fn release_unlinked(&mut self, mount: MountId, number: u64, descriptor: &Arc<Descriptor>) {
         let is_open = self.handles.iter().any(|file| {
             matches!(&file.node, Node::Host { place: HostPlace::Unlinked(other), .. } if *other == number)
         });
-        if !is_open
-            && let Ok(metadata) = descriptor.file.metadata()
-            && metadata.nlink() == 0
-        {
-            self.ledger.credit(Account::Mounts, metadata.len(), 1);
+        if !is_open && let Some(bytes) = descriptor.nameless_bytes() {
+            self.credit_host(mount, bytes, 1);
         }
     }
 

@@ -63,6 +63,7 @@ impl FileSystem {
                 return Err(Errno::Busy);
             }
         }
+        self.check_unsealed(new.0)?;
         let is_directory = self.tree.inode(inode)?.file_type() == FileType::Directory;
         let old_path = self.tree.path_of(old.0, &old.1);
         let orphan = self.tree.rename((old.0, &old.1), (new.0, &new.1), self.clock, &mut self.ledger)?;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::FileSystem;
 use crate::handle::{HostPlace, Node};
-use crate::mount::MountId;
+use crate::mount::{MountId, below};
 use crate::path::{LINK_LIMIT, NAME_LIMIT, check, join, next_component, split};
 use crate::tree::{InodeId, Kind, Tree};
 use crate::{Errno, Handle, Result, host};
@@ -88,6 +88,13 @@ impl FileSystem {
     /// Walks a path, one component at a time in memory; below a mount the names are left to the host.
     pub(super) fn resolve(&self, start: Position, path: &str, last: Last) -> Result<Found> {
         check(path)?;
+        match self.fall_back(&start, path) {
+            Some(instead) => self.walk(start, &instead, last),
+            None => self.walk(start, path, last),
+        }
+    }
+
+    fn walk(&self, start: Position, path: &str, last: Last) -> Result<Found> {
         let mut rest = Cow::Borrowed(path);
         let mut at = 0;
         let mut links = 0;
@@ -113,12 +120,15 @@ impl FileSystem {
                 Position::Memory(directory) => *directory,
                 Position::Host { mount, path } => {
                     let mount = *mount;
-                    if let Some(inner) = self.inner_mount(mount, path, name)? {
-                        if component.last && last == Last::Entry {
+                    match self.inner(mount, path, name)? {
+                        Some(inner) if component.last && last == Last::Entry => {
                             return self.point_of(inner, slash);
                         }
-                        position = Position::Host { mount: inner, path: String::new() };
-                        continue;
+                        Some(inner) => {
+                            position = self.covered_position(inner)?;
+                            continue;
+                        }
+                        None => {}
                     }
                     if component.last && last == Last::Entry {
                         *path = self.real_host_directory(mount, path)?;
@@ -175,15 +185,37 @@ impl FileSystem {
         }
     }
 
+    /// The path that is meant instead of one that leads nowhere.
+    fn fall_back(&self, start: &Position, path: &str) -> Option<String> {
+        let fallback = self.fallback.as_deref()?;
+        if !path.starts_with('/') && !matches!(start, Position::Memory(Tree::ROOT)) {
+            return None;
+        }
+        let mut at = 0;
+        for name in fallback.path.split('/').filter(|name| !name.is_empty()) {
+            let component = loop {
+                let component = next_component(path, at)?;
+                at = component.end;
+                if component.name != "." {
+                    break component;
+                }
+            };
+            if component.name != name {
+                return None;
+            }
+        }
+        let found = self.walk(Position::ROOT, &fallback.path, Last::Follow);
+        match found.and_then(|found| self.stat_found(found, true)) {
+            Err(Errno::NoEntry) => Some(format!("{}{}", fallback.instead, &path[at..])),
+            _ => None,
+        }
+    }
+
     fn above(&self, position: Position) -> Result<Position> {
         match position {
-            Position::Memory(inode) => Ok(Position::Memory(self.tree.parent(inode)?)),
+            Position::Memory(inode) => self.covered_position(self.tree.parent(inode)?),
             Position::Host { mount, path } if path.is_empty() => {
-                let mount = self.mounts.get(mount)?;
-                match &mount.outer {
-                    Some(outer) => Ok(Position::Host { mount: outer.mount, path: outer.parent().to_owned() }),
-                    None => Ok(Position::Memory(self.tree.parent(mount.point)?)),
-                }
+                self.covered_position(self.tree.parent(self.mounts.get(mount)?.point)?)
             }
             Position::Host { mount, path } => {
                 let mut path = self.real_host_directory(mount, &path)?;
@@ -196,32 +228,99 @@ impl FileSystem {
         }
     }
 
-    /// The mount at `name` in a directory of another mount, by whatever path that directory was reached.
+    /// The point of a mount at `name` in a directory of another mount, by whatever path that directory was
+    /// reached; or the directory on the way to one, where the host has none.
     /// A symbolic link to the mount itself is the host's to follow, and leads nowhere.
-    fn inner_mount(&self, mount: MountId, directory: &str, name: &str) -> Result<Option<MountId>> {
-        let inner = &self.mounts.get(mount)?.inner;
-        if !inner.iter().any(|inner| inner.name() == name) {
+    fn inner(&self, mount: MountId, directory: &str, name: &str) -> Result<Option<InodeId>> {
+        let mounted = self.mounts.get(mount)?;
+        if !mounted.inner.iter().any(|inner| inner.path.split('/').any(|part| part == name)) {
             return Ok(None);
         }
         // If there is no such directory, it is the host that says so.
         let Ok(directory) = self.real_host_directory(mount, directory) else {
             return Ok(None);
         };
-        let found = inner.iter().find(|inner| inner.name() == name && inner.parent() == directory);
-        Ok(found.map(|inner| inner.mount))
+        let path = join(&directory, name);
+        for inner in &mounted.inner {
+            if inner.path == path {
+                return Ok(Some(self.mounts.get(inner.mount)?.point));
+            }
+            if below(&path, &inner.path).is_some() {
+                return match self.has_host_directory(mount, &path) {
+                    true => Ok(None),
+                    false => self.below_point(mounted.point, &path).map(Some),
+                };
+            }
+        }
+        Ok(None)
     }
 
-    /// The directory in memory that a mount covers, as what its name leads to.
-    fn point_of(&self, mount: MountId, slash: bool) -> Result<Found> {
-        let inode = self.mounts.get(mount)?.point;
+    /// Whether the host has a directory there, and no symbolic link to one.
+    fn has_host_directory(&self, mount: MountId, path: &str) -> bool {
+        let dir = self.mounts.get(mount).and_then(|mount| mount.dir());
+        dir.is_ok_and(|dir| host::stat(dir, path, false).is_ok_and(|found| found.is_dir()))
+    }
+
+    /// The directory in memory at a path below a mount's point.
+    fn below_point(&self, point: InodeId, path: &str) -> Result<InodeId> {
+        path.split('/').try_fold(point, |directory, name| {
+            Ok(self.tree.lookup(directory, name)?.ok_or(Errno::NoEntry)?.inode)
+        })
+    }
+
+    /// Where a directory in memory really is, if a mount covers it or one above it.
+    fn covered_position(&self, inode: InodeId) -> Result<Position> {
+        let Some((mount, path)) = self.cover(inode)? else { return Ok(Position::Memory(inode)) };
+        match path.is_empty() || self.has_host_directory(mount, &path) {
+            true => Ok(Position::Host { mount, path }),
+            // On the way to a mount inside, where the host has nothing.
+            false => Ok(Position::Memory(inode)),
+        }
+    }
+
+    /// The mount that covers a directory in memory, and where in it that is.
+    fn cover(&self, inode: InodeId) -> Result<Option<(MountId, String)>> {
+        let mut names: Vec<&str> = Vec::new();
+        let mut inode = inode;
+        // A tree that came from elsewhere may go in circles.
+        for _ in 0..self.tree.inodes() {
+            if inode == Tree::ROOT {
+                return Ok(None);
+            }
+            let directory = self.tree.directory(inode)?;
+            if let Some(mount) = directory.mount {
+                names.reverse();
+                return Ok(Some((mount, names.join("/"))));
+            }
+            names.push(&directory.name);
+            inode = self.tree.parent(inode)?;
+        }
+        Err(Errno::Io)
+    }
+
+    /// Refuses what would be made in a directory that is only there because a mount is below it.
+    pub(super) fn check_unsealed(&self, directory: InodeId) -> Result<()> {
+        // Most file systems have no mount inside another, and need not look.
+        let nested = self.mounts.iter().any(|mount| !mount.inner.is_empty());
+        match nested && self.cover(directory)?.is_some_and(|(_, path)| !path.is_empty()) {
+            true => Err(Errno::ReadOnly),
+            false => Ok(()),
+        }
+    }
+
+    /// A directory in memory that a mount covers, or that is on the way to one, as what its name leads to.
+    fn point_of(&self, inode: InodeId, slash: bool) -> Result<Found> {
         let point = self.tree.directory(inode)?;
         Ok(Found::Entry { directory: point.parent, name: point.name.clone(), inode: Some(inode), slash })
     }
 
-    /// The mount that a mount point is inside of.
+    /// The mount that a mount point, or a directory on the way to it, is inside of.
     pub(super) fn outer_mount(&self, point: InodeId) -> Option<MountId> {
-        let mount = self.tree.directory(point).ok()?.mount?;
-        Some(self.mounts.get(mount).ok()?.outer.as_ref()?.mount)
+        let (mount, path) = self.cover(point).ok()??;
+        match path.is_empty() {
+            true => Some(self.mounts.get(mount).ok()?.outer.as_ref()?.mount),
+            false => Some(mount),
+        }
     }
 
     /// Whether what is missing at `path` is missing because a symbolic link there leads to the point of a

@@ -155,7 +155,10 @@ impl WasmGuest {
         match self.pending {
             Pending::Nothing => {}
             Pending::Commit { cell } => self.commit(cell).map_err(|error| exhausted(&error))?,
-            Pending::Rollback => self.roll_back()?,
+            Pending::Rollback => {
+                self.roll_back()?;
+                self.recount();
+            }
         }
         // Not before it is done: whoever comes next must not find half of it.
         self.pending = Pending::Nothing;
