@@ -48,6 +48,7 @@ mod options;
 mod path;
 mod quota;
 mod tree;
+mod watch;
 
 pub use cap_std::fs::Dir;
 pub use changes::Changes;
@@ -60,3 +61,4 @@ pub use mount::{MountError, MountInfo};
 pub use options::{Access, HandleAccess, OpenOptions};
 pub use quota::{Quota, Usage};
 pub use tree::{Chunk, with_chunks_apart, with_chunks_from};
+pub use watch::{FileEvent, FileEventKind, Touched, Watch};

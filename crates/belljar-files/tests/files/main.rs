@@ -12,6 +12,7 @@ mod quota;
 mod semantics;
 mod snapshot;
 mod state;
+mod watch;
 
 use belljar_files::{Access, Dir, FileSystem, Handle, OpenOptions, Quota};
 use tempfile::TempDir;
