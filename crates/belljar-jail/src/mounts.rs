@@ -44,8 +44,12 @@ fn clone(request: &CloneMount, owner: Option<u32>) -> Result<OwnedFd> {
     if let Some(owner) = owner {
         let metadata = fs::metadata(&request.source).during(what)?;
         let users = id_namespace(metadata.uid(), metadata.gid(), owner)?;
+        let mapped =
+            sys::set_attributes(Some(mount.as_fd()), Path::new(""), sys::ID_MAPPED, Some(users.as_fd()));
         // Some file systems can't; then the files are as readable as they are to strangers.
-        let _ = sys::set_attributes(Some(mount.as_fd()), Path::new(""), sys::ID_MAPPED, Some(users.as_fd()));
+        if request.own {
+            mapped.during(|| format!("mapping the owner of {}", request.source.display()))?;
+        }
     }
     Ok(mount)
 }

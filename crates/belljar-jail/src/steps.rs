@@ -10,6 +10,7 @@ use std::path::Path;
 
 use belljar_jail::Step;
 
+use crate::inside;
 use crate::sys::{self, During, Failure, Result};
 
 /// What steps refer to.
@@ -62,6 +63,12 @@ fn one(step: &Step, context: &Context) -> io::Result<()> {
                 directory(Path::new(target))?;
             }
             sys::attach(mount.as_fd(), Path::new(target))
+        }
+        Step::Make { base, path } => inside::make(Path::new(base), path),
+        Step::Hold { base, path } => inside::hold(Path::new(base), path),
+        Step::AttachInside { descriptor, base, path, make } => {
+            let mount = context.mounts.get(*descriptor).ok_or(io::ErrorKind::NotFound)?;
+            inside::attach(mount.as_fd(), Path::new(base), path, *make)
         }
         Step::Listen(path) => {
             let listener = OwnedFd::from(UnixListener::bind(path)?);

@@ -142,19 +142,116 @@ pub(crate) fn open_tree(path: &Path, recursive: bool) -> io::Result<OwnedFd> {
     }
 }
 
+/// A clone of the mount that a directory is in, from there on, that nobody sees.
+pub(crate) fn clone_directory(directory: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    const CLONE: u32 = 1;
+    let flags = CLONE | libc::O_CLOEXEC as u32 | libc::AT_EMPTY_PATH as u32 | libc::AT_RECURSIVE as u32;
+    // SAFETY: the path lives; the descriptor is new.
+    unsafe {
+        let opened = checked(libc::syscall(libc::SYS_open_tree, directory.as_raw_fd(), c"".as_ptr(), flags))?;
+        Ok(OwnedFd::from_raw_fd(opened as i32))
+    }
+}
+
 /// Attaches a mount that nobody sees yet.
 pub(crate) fn attach(mount: BorrowedFd<'_>, target: &Path) -> io::Result<()> {
+    move_mount(mount, libc::AT_FDCWD, &c_path(target)?, 0)
+}
+
+/// The same, on a directory that is open.
+pub(crate) fn attach_at(mount: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Result<()> {
+    const EMPTY_TARGET: u32 = 0x40;
+    move_mount(mount, target.as_raw_fd(), c"", EMPTY_TARGET)
+}
+
+fn move_mount(mount: BorrowedFd<'_>, directory: i32, target: &CStr, flags: u32) -> io::Result<()> {
     const EMPTY_SOURCE: u32 = 4;
-    let target = c_path(target)?;
     // SAFETY: the paths live.
     let done = unsafe {
         libc::syscall(
             libc::SYS_move_mount,
             mount.as_raw_fd(),
             c"".as_ptr(),
-            libc::AT_FDCWD,
+            directory,
             target.as_ptr(),
-            EMPTY_SOURCE,
+            EMPTY_SOURCE | flags,
+        )
+    };
+    checked(done).map(drop)
+}
+
+/// What has a name in a directory.
+pub(crate) enum Found {
+    Nothing,
+    Directory,
+    File,
+    Other,
+}
+
+/// Looks what has a name in a directory. Links aren't followed.
+pub(crate) fn look(parent: BorrowedFd<'_>, name: &str) -> io::Result<Found> {
+    let name = c_string(name)?;
+    // SAFETY: all zeros is a value of it; the name and the structure live.
+    let (done, stat) = unsafe {
+        let mut stat: libc::stat = mem::zeroed();
+        let done = libc::fstatat(parent.as_raw_fd(), name.as_ptr(), &raw mut stat, libc::AT_SYMLINK_NOFOLLOW);
+        (done, stat)
+    };
+    match checked(done) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nothing),
+        Err(error) => Err(error),
+        Ok(_) => Ok(match stat.st_mode & libc::S_IFMT {
+            libc::S_IFDIR => Found::Directory,
+            libc::S_IFREG => Found::File,
+            _ => Found::Other,
+        }),
+    }
+}
+
+/// A directory of ours, to look below it.
+pub(crate) fn open_base(path: &Path) -> io::Result<OwnedFd> {
+    open_at(libc::AT_FDCWD, &c_path(path)?, 0)
+}
+
+/// A directory in a directory. A link isn't followed.
+pub(crate) fn open_directory(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+    open_at(parent.as_raw_fd(), &c_string(name)?, libc::O_NOFOLLOW)
+}
+
+fn open_at(parent: i32, name: &CStr, flags: i32) -> io::Result<OwnedFd> {
+    let flags = flags | libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: the name lives; the descriptor is new.
+    unsafe {
+        let opened = checked(libc::openat(parent, name.as_ptr(), flags))?;
+        Ok(OwnedFd::from_raw_fd(opened as i32))
+    }
+}
+
+pub(crate) fn make_directory(parent: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    let name = c_string(name)?;
+    // SAFETY: the name lives.
+    checked(unsafe { libc::mkdirat(parent.as_raw_fd(), name.as_ptr(), 0o755) }).map(drop)
+}
+
+pub(crate) fn unlink(parent: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    let name = c_string(name)?;
+    // SAFETY: the name lives.
+    checked(unsafe { libc::unlinkat(parent.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
+}
+
+/// Gives something another name in the same directory, if that is free.
+pub(crate) fn rename_beside(parent: BorrowedFd<'_>, name: &str, other: &str) -> io::Result<()> {
+    let (name, other) = (c_string(name)?, c_string(other)?);
+    let parent = parent.as_raw_fd();
+    // SAFETY: the names live.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_renameat2,
+            parent,
+            name.as_ptr(),
+            parent,
+            other.as_ptr(),
+            libc::RENAME_NOREPLACE,
         )
     };
     checked(done).map(drop)

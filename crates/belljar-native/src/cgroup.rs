@@ -179,7 +179,7 @@ fn limit(place: &Place, spec: &GuestSpec) -> io::Result<()> {
     let write = |name: &str, value: String| fs::write(place.directory.join(name), value);
     match (place.controller, place.version) {
         (Controller::Memory, version) => {
-            let most = limits.memory.saturating_add(limits.file_bytes).saturating_add(SLACK);
+            let most = limits.memory.saturating_add(plan::memory_bytes(spec)).saturating_add(SLACK);
             let name = if version == 1 { "memory.limit_in_bytes" } else { "memory.max" };
             write(name, most.to_string())?;
             if version == 2 {

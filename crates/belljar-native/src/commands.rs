@@ -30,6 +30,14 @@ const MOST_PROCESSES: usize = 64;
 /// How long init may take to tell of a process that has ended.
 const TELLING: Duration = Duration::from_secs(5);
 
+/// What the shell does first: it reads the `.bashrc` of its home, with aliases, and goes on whatever that does. The
+/// line comes after it, as if it were alone.
+const PRELUDE: &str = concat!(
+    "__line=$1; shift; if [ -f ~/.bashrc ]; then shopt -s expand_aliases; ",
+    "trap 'trap - EXIT; set +eu; eval \"unset __line; $__line\"; exit $?' EXIT; ",
+    ". ~/.bashrc; set +eu; trap - EXIT; fi; eval \"unset __line; $__line\"",
+);
+
 /// Commands that run in the background.
 #[derive(Default)]
 pub(crate) struct Background {
@@ -131,7 +139,7 @@ impl NativeGuest {
         self.check(command)?;
         let (pipes, stdout, stderr) = Pipes::new().map_err(gone)?;
         let stdin = input(&command.stdin).map_err(gone)?;
-        let argv = ["/bin/bash", "-lc", &command.line].map(str::to_owned).to_vec();
+        let argv = ["/bin/bash", "-lc", PRELUDE, "bash", &command.line].map(str::to_owned).to_vec();
         let directory = command.directory.clone().unwrap_or_else(|| self.spec.workspace.clone());
         let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let started = self.room.init.command(argv, self.surroundings(command), directory, &streams);
@@ -187,6 +195,10 @@ impl NativeGuest {
                 break self.room.init.exit_code(pid, TELLING).map_err(gone)?.unwrap_or(137);
             }
             let now = Instant::now();
+            if self.control.is_filled() && !matches!(stopping, Some((_, Cause::Full))) {
+                let _ = self.room.init.signal_group(pid, libc::SIGKILL);
+                stopping = Some((now + GRACE, Cause::Full));
+            }
             match stopping {
                 Some((at, _)) if now >= at => {
                     let _ = self.room.init.signal_group(pid, libc::SIGKILL);
@@ -213,11 +225,13 @@ impl NativeGuest {
         let tree = &self.room.tree;
         let (status, reason) = match stopping {
             Some((_, Cause::Interrupt)) => (Status::Interrupted, Some("it was interrupted".to_owned())),
+            Some((_, Cause::Full)) => (Status::DiskFull, Some(self.files_full())),
             Some(_) => {
                 let limit = timeout.unwrap_or_default();
                 (Status::Timeout, Some(format!("it ran longer than {limit:?}")))
             }
             None if code == 0 => (Status::Ok, None),
+            None if tree.is_full() => (Status::DiskFull, Some(self.files_full())),
             None => (Status::Error, None),
         };
         let mut report = CommandReport {

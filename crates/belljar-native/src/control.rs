@@ -22,6 +22,7 @@ struct State {
     cell: u64,
     running: bool,
     interrupted: bool,
+    filled: bool,
     ended_calls: Vec<(u64, CallResult)>,
 }
 
@@ -49,6 +50,11 @@ impl Control {
     /// Whether somebody asked the cell to stop.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.lock().interrupted
+    }
+
+    /// Whether the workspace holds more than it may.
+    pub(crate) fn is_filled(&self) -> bool {
+        self.lock().filled
     }
 
     pub(crate) fn end_call(&self, cell: u64, id: u64, result: CallResult) {
@@ -85,6 +91,15 @@ impl Interrupter for Control {
         let mut state = self.lock();
         if state.running {
             state.interrupted = true;
+            drop(state);
+            self.wake();
+        }
+    }
+
+    fn fill(&self) {
+        let mut state = self.lock();
+        if state.running {
+            state.filled = true;
             drop(state);
             self.wake();
         }

@@ -40,6 +40,8 @@ pub(crate) enum Cause {
     Deadline,
     ProcessorTime,
     Interrupt,
+    /// The workspace holds more than it may.
+    Full,
 }
 
 /// How a conversation ended.
@@ -427,6 +429,11 @@ impl Conversation<'_> {
     /// Asks a cell to stop whose time is over, and says when it must be stopped hard.
     fn keep_time(&mut self, course: &mut Course) -> io::Result<Option<Ending>> {
         let now = Instant::now();
+        if self.control.is_filled() {
+            self.told.cause = Some(Cause::Full);
+            let reason = "the workspace holds more than it may".to_owned();
+            return Ok(Some(Ending::Broken { reason, hard: true }));
+        }
         if course.stopping.is_none() {
             let cause = if self.control.is_interrupted() {
                 Cause::Interrupt

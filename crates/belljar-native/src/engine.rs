@@ -1,15 +1,17 @@
 //! The engine: one jail and one preloaded interpreter for all sessions of an environment.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use belljar_engine::frame::{self, Reply};
 use belljar_engine::{
-    Capabilities, Descent, Engine, EngineError, Guest, GuestSpec, Layer, SavedGuest, Snapshot,
+    Capabilities, Descent, Engine, EngineError, Guest, GuestSpec, Layer, SavedGuest, Snapshot, Storage,
 };
 use belljar_runtime::Cache;
 
@@ -24,7 +26,8 @@ use crate::layers::layers;
 use crate::plan::{self, Furniture, Starter};
 use crate::pool::Pool;
 use crate::snapshot::NativeSnapshot;
-use crate::tree::Tree;
+use crate::sys::Owner;
+use crate::tree::{Top, Tree};
 use crate::zygote::Zygote;
 use crate::{NativeEnvironment, NativeError, sys};
 
@@ -207,16 +210,27 @@ impl Shared {
                 return Err(refused(format!("{} is not a directory", mount.host.display())));
             }
             let host = std::path::absolute(&mount.host).map_err(|error| refused(error.to_string()))?;
-            let cloned = grounds.jail.mount(&host, writable);
+            let cloned = grounds.jail.mount(&host, writable, false);
             mounts.push(cloned.map_err(|error| match error.kind() {
                 _ if is_over(&error) => RoomError::Io(error),
                 _ => refused(error.to_string()),
             })?);
         }
+        let disk = match &spec.storage {
+            Storage::Memory => None,
+            Storage::Disk(directory) => {
+                let (mount, top) = self.disk(grounds, directory).map_err(|error| match is_over(&error) {
+                    true => RoomError::Io(error),
+                    false => RoomError::Mount { guest: spec.workspace.clone(), reason: error.to_string() },
+                })?;
+                mounts.push(mount);
+                Some(top)
+            }
+        };
         let plan = plan::session(spec, &self.furniture, with_python);
         let Cabin { control, init, tree, landlock, listener } =
             grounds.jail.session(plan, &mounts).map_err(|error| {
-                let attached = error.to_string().contains("\"attach\"");
+                let attached = error.to_string().contains("\"attach");
                 match spec.mounts.iter().max_by_key(|mount| mount.guest.len()) {
                     Some(mount) if attached => RoomError::Mount {
                         guest: mount.guest.clone(),
@@ -230,7 +244,9 @@ impl Shared {
         if let Some(pid) = init.host_pid() {
             group.add(pid)?;
         }
-        let tree = Tree::new(tree, self.starter.owner(), spec.limits.file_bytes);
+        let owner = self.starter.owner().map(|id| Owner { user: id, group: id });
+        let own = Top::new(tree, owner);
+        let tree = Tree::new(own, disk, &spec.workspace, plan::held(spec), spec.limits.file_bytes);
         let installs =
             listener.map(|listener| Installs::start(listener, tree.again(), Arc::clone(&self.office)));
         Ok(Room {
@@ -242,8 +258,25 @@ impl Shared {
         })
     }
 
-    /// Refuses what the policy requires and this machine lacks.
+    /// A directory of the host that is a workspace: a mount of it, and the way that the engine itself has to it.
+    fn disk(&self, grounds: &Grounds, directory: &Path) -> io::Result<(OwnedFd, Top)> {
+        let opened = File::open(directory)?;
+        let metadata = opened.metadata()?;
+        if !metadata.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        let mount = grounds.jail.mount(&std::path::absolute(directory)?, true, true)?;
+        // What it writes belongs to whom the directory belongs, as what sessions write there does.
+        let owner = Owner { user: metadata.uid(), group: metadata.gid() };
+        let owner = (self.starter.is_root() && owner != Owner { user: 0, group: 0 }).then_some(owner);
+        Ok((mount, Top::new(opened.into(), owner)))
+    }
+
+    /// Refuses what can't be, and what the policy requires and this machine lacks.
     fn check(&self, spec: &GuestSpec) -> Result<(), EngineError> {
+        if let Some(trouble) = plan::workspace_trouble(spec) {
+            return Err(EngineError::Boot(trouble));
+        }
         for wanted in &spec.require {
             let found = self.layers.iter().find(|layer| layer.name == *wanted);
             match found {

@@ -5,6 +5,7 @@
 //! can't fork (it has threads), what is left is the last state that was kept, or a fresh interpreter, and the
 //! report says so.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::{self, PipeWriter};
 use std::os::fd::AsFd;
@@ -14,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use belljar_engine::frame::{self, Done, DoneStatus, Reply};
 use belljar_engine::{
-    Cell, CellHost, CellReport, Changes, Clock, Command, CommandReport, Descent, EngineError, Entropy, Guest,
-    GuestSpec, Interrupter, Mount, MountAccess, ProcessInfo, ProcessOutput, Rollback, Snapshot, State,
-    Status, Usage,
+    Cell, CellHost, CellReport, Changes, Clock, Command, CommandReport, Descent, EngineError, Entropy,
+    ExceptionReport, Guest, GuestSpec, Interrupter, Mount, MountAccess, ProcessInfo, ProcessOutput, Rollback,
+    Snapshot, State, Status, Storage, Usage,
 };
 use serde::Deserialize;
 
@@ -28,7 +29,7 @@ use crate::init::{self, Init};
 use crate::kernel::Kernel;
 use crate::pipes::Pipes;
 use crate::snapshot::{self, Asleep, NativeSnapshot, Source};
-use crate::tree::{Moment, Tree};
+use crate::tree::{Moment, Top};
 use crate::{plan, sys};
 
 /// How long a fork of a kernel may take.
@@ -55,6 +56,8 @@ pub(crate) struct NativeGuest {
     pub(crate) control: Arc<Control>,
     /// Where its randomness began.
     seed: [u8; 16],
+    /// The files before the first cell: directories that every session of its kind has.
+    first: Moment,
     /// The files after the last cell.
     pub(crate) files: Moment,
     /// The same at the last snapshot, with what was installed into the session.
@@ -127,6 +130,7 @@ impl NativeGuest {
         };
         shared.pool.refill(shared, spec);
         let mut guest = Self::in_room(shared, spec, room, "forked from the preloaded interpreter")?;
+        guest.note_first().map_err(boot_error)?;
         let frame = guest.boot_frame();
         guest.tell(&frame).map_err(boot_error)?;
         Ok(guest)
@@ -153,6 +157,7 @@ impl NativeGuest {
             their_stderr,
             control: Arc::new(Control::new().map_err(exhausted)?),
             seed: seed(spec, 0)?,
+            first: Moment::default(),
             files: Moment::default(),
             installed: Moment::default(),
             past: VecDeque::new(),
@@ -182,6 +187,7 @@ impl NativeGuest {
         };
         shared.pool.refill(shared, spec);
         let mut guest = Self::in_room(shared, spec, room, "woken from what was kept")?;
+        guest.note_first().map_err(boot_error)?;
         guest.restore_files(&snapshot.files)?;
         let child = match descent {
             Descent::Same => None,
@@ -192,6 +198,13 @@ impl NativeGuest {
         guest.from_fresh = false;
         guest.kept = Some(kept);
         Ok(guest)
+    }
+
+    /// Looks at the files that there are before anything was run.
+    fn note_first(&mut self) -> io::Result<()> {
+        self.first = self.room.tree.compare(&Moment::default())?.0;
+        self.files = self.first.clone();
+        Ok(())
     }
 
     /// Runs what packages do at first use, so that the first cell doesn't have to.
@@ -406,8 +419,8 @@ impl NativeGuest {
     fn start_afresh(&mut self) -> Result<(), EngineError> {
         self.past.clear();
         self.fresh_kernel()?;
-        let _ = self.room.tree.restore(&Moment::default()).map_err(gone)?;
-        self.files = Moment::default();
+        let first = self.first.clone();
+        self.restore_files(&first)?;
         self.from_fresh = true;
         Ok(())
     }
@@ -505,6 +518,7 @@ impl NativeGuest {
                     Some(Cause::Deadline) => (Status::Timeout, Some(self.too_long())),
                     Some(Cause::ProcessorTime) => (Status::Timeout, Some(self.too_much_time())),
                     Some(Cause::Interrupt) => (Status::Interrupted, Some(reason)),
+                    Some(Cause::Full) => (Status::DiskFull, Some(self.files_full())),
                     None if hard => (Status::Killed, Some(reason)),
                     None => (Status::Killed, Some(format!("the interpreter crashed: {reason}"))),
                 };
@@ -534,6 +548,7 @@ impl NativeGuest {
             (DoneStatus::Interrupted, Some(Cause::Deadline | Cause::ProcessorTime)) => Status::Timeout,
             (DoneStatus::Interrupted, _) => Status::Interrupted,
             (DoneStatus::Error, _) if memory_error => Status::OutOfMemory,
+            (DoneStatus::Error, _) if self.is_for_want_of_room(done.exception.as_ref()) => Status::DiskFull,
             (DoneStatus::Error, _) => Status::Error,
             (DoneStatus::Exited, _) => Status::Exited,
         };
@@ -543,12 +558,27 @@ impl NativeGuest {
         report.reason = match (report.status, cause) {
             (Status::Timeout, Some(Cause::ProcessorTime)) => Some(self.too_much_time()),
             (Status::Timeout, _) => Some(self.too_long()),
+            (Status::DiskFull, _) => Some(self.files_full()),
             (Status::Error, _) if self.room.tree.is_full() => Some(self.files_full()),
             _ => None,
         };
     }
 
-    fn files_full(&self) -> String {
+    /// Whether an exception says that nothing more could be written, and that is so.
+    fn is_for_want_of_room(&self, raised: Option<&ExceptionReport>) -> bool {
+        let says = |number: i32| {
+            raised.is_some_and(|raised| {
+                raised.kind == "OSError" && raised.message.starts_with(&format!("[Errno {number}]"))
+            })
+        };
+        let full = says(libc::ENOSPC) || says(libc::EDQUOT);
+        match self.spec.storage {
+            Storage::Memory => full && self.room.tree.is_full(),
+            Storage::Disk(_) => full || says(libc::EFBIG),
+        }
+    }
+
+    pub(crate) fn files_full(&self) -> String {
         let limits = &self.spec.limits;
         format!("the session's files are full: {} bytes, {} files", limits.file_bytes, limits.file_count)
     }
@@ -671,11 +701,14 @@ impl Guest for NativeGuest {
     }
 
     fn read_file(&mut self, path: &str) -> Result<Vec<u8>, EngineError> {
+        let path = self.unaliased(path);
+        let path = path.as_ref();
         let path_of =
             |error: io::Error| EngineError::File { path: path.to_owned(), reason: error.to_string() };
         match self.mounted(path) {
             Some((mount, rest)) => {
-                open_mount(mount, &self.spec).and_then(|tree| tree.read_anywhere(&rest)).map_err(path_of)
+                let most = self.spec.limits.file_bytes;
+                open_mount(mount).and_then(|top| top.read(&rest, most)).map_err(path_of)
             }
             None => self.room.tree.read(path).map_err(path_of),
         }
@@ -684,6 +717,8 @@ impl Guest for NativeGuest {
     fn write_file(&mut self, path: &str, contents: &[u8]) -> Result<(), EngineError> {
         // It isn't part of the last cell, nor of the next one.
         self.settle_now();
+        let path = self.unaliased(path).into_owned();
+        let path = path.as_str();
         let path_of =
             |error: io::Error| EngineError::File { path: path.to_owned(), reason: error.to_string() };
         match self.mounted(path) {
@@ -691,8 +726,8 @@ impl Guest for NativeGuest {
                 return Err(path_of(io::ErrorKind::ReadOnlyFilesystem.into()));
             }
             Some((mount, rest)) => {
-                let tree = open_mount(mount, &self.spec).map_err(path_of)?;
-                return tree.write_anywhere(&rest, contents).map_err(path_of);
+                let top = open_mount(mount).map_err(path_of)?;
+                return top.write(&rest, contents).map_err(path_of);
             }
             None => self.room.tree.write(path, contents).map_err(path_of)?,
         }
@@ -798,7 +833,7 @@ impl Guest for NativeGuest {
             }
             None => {
                 self.fresh_kernel()?;
-                Moment::default()
+                self.first.clone()
             }
         };
         self.restore_files(&files)?;
@@ -894,6 +929,19 @@ impl NativeGuest {
         }
     }
 
+    /// A path by the workspace's own name, where it was given by another.
+    fn unaliased<'p>(&self, path: &'p str) -> Cow<'p, str> {
+        for alias in plan::aliases(&self.spec) {
+            match path.strip_prefix(alias) {
+                Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                    return format!("{}{rest}", self.spec.workspace).into();
+                }
+                _ => {}
+            }
+        }
+        path.into()
+    }
+
     /// The mount that a path is in, and the path there.
     fn mounted(&self, path: &str) -> Option<(&Mount, String)> {
         let inside =
@@ -904,6 +952,6 @@ impl NativeGuest {
     }
 }
 
-fn open_mount(mount: &Mount, spec: &GuestSpec) -> io::Result<Tree> {
-    Ok(Tree::new(std::fs::File::open(&mount.host)?.into(), None, spec.limits.file_bytes))
+fn open_mount(mount: &Mount) -> io::Result<Top> {
+    Ok(Top::new(std::fs::File::open(&mount.host)?.into(), None))
 }

@@ -88,9 +88,9 @@ impl Jail {
     }
 
     /// A mount of a host directory, which nobody sees yet.
-    pub(crate) fn mount(&self, source: &Path, writable: bool) -> io::Result<OwnedFd> {
+    pub(crate) fn mount(&self, source: &Path, writable: bool, own: bool) -> io::Result<OwnedFd> {
         let mounts = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
-        wire::send(&*mounts, &CloneMount { source: source.to_owned(), writable }, &[])?;
+        wire::send(&*mounts, &CloneMount { source: source.to_owned(), writable, own }, &[])?;
         started(wire::receive(&*mounts)?)
     }
 

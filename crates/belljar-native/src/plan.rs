@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use belljar_engine::{GuestSpec, MountAccess};
+use belljar_engine::{ALIASES, GuestSpec, Mount, MountAccess, Storage};
 use belljar_jail::{Beneath, Launch, Maps, SessionPlan, Step, USER};
 use serde_json::{Value, json};
 
@@ -13,13 +13,15 @@ use crate::NativeEnvironment;
 pub(crate) const GUEST: &str = "/belljar";
 /// Where an interpreter is that isn't below `/usr`.
 const PYTHON: &str = "/opt/python";
-/// Where packages are, and by which other name.
-pub(crate) const PACKAGES: [&str; 2] = ["/data/site-packages", "/app/site-packages"];
+/// Where packages are.
+pub(crate) const PACKAGES: &str = "/data/site-packages";
+/// The workspace that has a place in everyone's root.
+const WORKSPACE: &str = ALIASES[0];
 /// Where a session's own files are while it is furnished.
 const OWN: &str = "/own";
 /// Where a session finds the engine's own sockets.
 const RUN: &str = "/run/belljar";
-/// Where a session's root is built if it has mounts of its own.
+/// Where a session's root is built if it differs from the others'.
 const FRESH: &str = "/fresh";
 
 /// Who starts the jail.
@@ -95,7 +97,7 @@ pub(crate) fn surroundings(environment: &NativeEnvironment, spec: &GuestSpec) ->
     let (directory, name) = interpreter.rsplit_once('/').unwrap_or(("", &interpreter));
     let mut modules = vec![format!("{GUEST}/shims"), format!("{home}/.venv/lib/{name}/site-packages")];
     if spec.inject_setup && environment.packages.is_some() {
-        modules.push(PACKAGES[0].to_owned());
+        modules.push(PACKAGES.to_owned());
     }
     let path = format!(
         "{home}/.venv/bin:{home}/node_modules/.bin:{GUEST}/bin:{directory}:/usr/local/bin:/usr/bin:/bin"
@@ -179,17 +181,18 @@ fn root(environment: &NativeEnvironment, furniture: &Furniture) -> Vec<Step> {
         steps.push(show(&environment.prefix, PYTHON));
     }
     steps.push(show(&furniture.guest, GUEST));
-    for directory in PACKAGES {
-        match &environment.packages {
-            Some(packages) => steps.push(show(packages, directory)),
-            None => steps.push(Step::Directory(at(directory))),
-        }
+    match &environment.packages {
+        Some(packages) => steps.push(show(packages, PACKAGES)),
+        None => steps.push(Step::Directory(at(PACKAGES))),
     }
-    for empty in ["/workspace", "/tmp", "/dev/shm", "/proc", OWN, FRESH, "/root", "/home", "/var/tmp", RUN] {
+    for alias in ALIASES.iter().filter(|alias| **alias != WORKSPACE) {
+        steps.push(Step::Link { path: at(alias), target: WORKSPACE.to_owned() });
+    }
+    for empty in [WORKSPACE, "/tmp", "/dev/shm", "/proc", OWN, FRESH, "/root", "/home", "/var/tmp", RUN] {
         steps.push(Step::Directory(at(empty)));
     }
     steps.extend([
-        made("/etc/passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\nuser:x:1000:1000:user:/workspace:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"),
+        made("/etc/passwd", &users(WORKSPACE)),
         made("/etc/group", "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n"),
         made("/etc/hosts", "127.0.0.1 localhost belljar\n::1 localhost\n"),
         made("/etc/hostname", "belljar\n"),
@@ -227,22 +230,33 @@ fn root(environment: &NativeEnvironment, furniture: &Furniture) -> Vec<Step> {
     steps
 }
 
-/// One session's own surroundings. The descriptors that go with it are the mounts, in the order of the spec.
+/// `/etc/passwd`.
+fn users(home: &str) -> String {
+    format!(
+        "root:x:0:0:root:/root:/usr/sbin/nologin\nuser:x:{USER}:{USER}:user:{home}:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+    )
+}
+
+/// One session's own surroundings. The descriptors that go with it are the mounts, in the order of the spec, and then
+/// the workspace if it is on disk.
 pub(crate) fn session(spec: &GuestSpec, furniture: &Furniture, with_python: bool) -> SessionPlan {
+    let fresh = needs_root(spec);
+    let at = |path: &str| if fresh { format!("{FRESH}{path}") } else { path.to_owned() };
+    let again = |source: String, target: String| Step::Again { source, target };
     let mut steps = vec![
-        memory(
-            OWN,
-            spec.limits.file_bytes.clamp(4096, 1 << 50),
-            spec.limits.file_count.clamp(8, 1 << 30),
-            true,
-        ),
-        Step::Directory(format!("{OWN}{}", spec.workspace)),
+        memory(OWN, memory_bytes(spec).clamp(4096, 1 << 50), spec.limits.file_count.clamp(8, 1 << 30), true),
         Step::Directory(format!("{OWN}/tmp")),
-        Step::Again { source: format!("{OWN}{}", spec.workspace), target: spec.workspace.clone() },
-        Step::Again { source: format!("{OWN}/tmp"), target: "/tmp".to_owned() },
+        again(format!("{OWN}/tmp"), "/tmp".to_owned()),
         memory("/dev/shm", shared_memory(spec), 10_000, false),
         Step::Processes("/".to_owned()),
     ];
+    if spec.workspace != WORKSPACE {
+        steps.extend([
+            Step::File { path: format!("{OWN}/passwd"), contents: users(&spec.workspace) },
+            again(format!("{OWN}/passwd"), "/etc/passwd".to_owned()),
+            Step::Seal("/etc/passwd".to_owned()),
+        ]);
+    }
     if spec.install {
         steps.extend([
             memory(RUN, 4096, 8, false),
@@ -250,8 +264,28 @@ pub(crate) fn session(spec: &GuestSpec, furniture: &Furniture, with_python: bool
             Step::Seal(RUN.to_owned()),
         ]);
     }
+    if fresh {
+        steps.extend(fresh_root(spec, furniture, with_python));
+    }
+    let workspace = at(&spec.workspace);
+    match spec.storage {
+        Storage::Memory => {
+            let own = format!("{OWN}{}", spec.workspace);
+            steps.extend([Step::Directory(own.clone()), again(own, workspace.clone())]);
+        }
+        Storage::Disk(_) => {
+            let descriptor = spec.mounts.len();
+            steps.push(Step::Attach { descriptor, target: workspace.clone(), make: true });
+        }
+    }
     steps.push(Step::Forget(OWN.to_owned()));
-    steps.extend(mounts(spec, furniture, with_python));
+    for path in &spec.directories {
+        steps.push(Step::Make { base: workspace.clone(), path: path.clone() });
+    }
+    steps.extend(mounts(spec, at));
+    if fresh {
+        steps.extend([Step::Root(FRESH.to_owned()), Step::Seal("/".to_owned())]);
+    }
     steps.extend([
         Step::Host("belljar".to_owned()),
         Step::Loopback,
@@ -267,8 +301,11 @@ pub(crate) fn session(spec: &GuestSpec, furniture: &Furniture, with_python: bool
             .filter(|mount| mount.access == MountAccess::ReadWrite)
             .map(|mount| mount.guest.clone()),
     );
-    let mut lockdown: Vec<Step> =
-        limits(spec, 0).into_iter().map(|(which, most)| Step::Limit { which, most }).collect();
+    let limit = |(which, most)| match which {
+        libc::RLIMIT_FSIZE => Step::Limit { which, most: file_size(spec, most) },
+        which => Step::Limit { which, most },
+    };
+    let mut lockdown: Vec<Step> = limits(spec, 0).into_iter().map(limit).collect();
     lockdown.extend([Step::DropCapabilities, Step::NoNewPrivileges, Step::Landlock, Step::Seccomp]);
     SessionPlan {
         steps,
@@ -283,33 +320,104 @@ fn shared_memory(spec: &GuestSpec) -> u64 {
     (spec.limits.memory / 4).clamp(1 << 20, 1 << 30)
 }
 
-/// Whether a host directory can be shown there: an absolute path without detours, and none that the jail needs.
-pub(crate) fn is_mount_point(guest: &str) -> bool {
-    let path = Path::new(guest);
-    let plain = guest.starts_with('/')
-        && guest
-            .trim_start_matches('/')
-            .trim_end_matches('/')
-            .split('/')
-            .all(|name| !["", ".", ".."].contains(&name));
-    let taken = ["/proc", "/dev", "/belljar", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", PYTHON];
-    plain && !taken.iter().any(|taken| path.starts_with(taken) || Path::new(taken).starts_with(path))
+/// Bytes of a session's files that are in memory.
+pub(crate) fn memory_bytes(spec: &GuestSpec) -> u64 {
+    /// For `/tmp` alone.
+    const MOST_TEMPORARY: u64 = 1 << 30;
+    match spec.storage {
+        Storage::Memory => spec.limits.file_bytes,
+        Storage::Disk(_) => spec.limits.file_bytes.min(MOST_TEMPORARY),
+    }
 }
 
-/// Attaches host directories. Their mount points may not exist, so the session gets a root of its own, with the same in it.
-fn mounts(spec: &GuestSpec, furniture: &Furniture, with_python: bool) -> Vec<Step> {
-    if spec.mounts.is_empty() {
-        return Vec::new();
+/// Whether it is an absolute path without detours.
+fn is_plain(path: &str) -> bool {
+    path.starts_with('/') && is_inner(path.trim_start_matches('/').trim_end_matches('/'))
+}
+
+/// Whether it is a path that goes down only.
+pub(crate) fn is_inner(path: &str) -> bool {
+    let odd = |name: &str| ["", ".", ".."].contains(&name) || name.len() > 255 || name.contains('\0');
+    path.len() < 4096 && !path.split('/').any(odd)
+}
+
+/// Whether a path is free of all these: neither in one of them, nor around one.
+fn is_free(path: &str, taken: &[&str]) -> bool {
+    let path = Path::new(path);
+    !taken.iter().any(|taken| path.starts_with(taken) || Path::new(taken).starts_with(path))
+}
+
+/// What the jail needs itself.
+const TAKEN: [&str; 12] =
+    ["/proc", "/dev", GUEST, "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", PYTHON];
+
+/// Whether a host directory can be shown there: an absolute path without detours, and none that the jail needs.
+pub(crate) fn is_mount_point(guest: &str) -> bool {
+    is_plain(guest) && is_free(guest, &TAKEN)
+}
+
+/// Why the workspace can't be where it is to be.
+pub(crate) fn workspace_trouble(spec: &GuestSpec) -> Option<String> {
+    let path = spec.workspace.as_str();
+    let refuse = |why: String| Some(format!("the workspace can't be at {path:?}: {why}"));
+    if !is_plain(path) || path.ends_with('/') {
+        return refuse("it must be an absolute path without `.`, `..` and empty names".to_owned());
     }
+    if path.contains([':', '\n']) {
+        return refuse("`PATH` and /etc/passwd can't have `:` or a line break in it".to_owned());
+    }
+    for taken in TAKEN.into_iter().chain([PACKAGES, "/tmp", RUN, OWN, FRESH]) {
+        if !is_free(path, &[taken]) {
+            return refuse(format!("the jail needs {taken}; choose another path, such as {WORKSPACE}"));
+        }
+    }
+    let around = |mount: &&Mount| mount.guest != path && Path::new(path).starts_with(&mount.guest);
+    if let Some(mount) = spec.mounts.iter().find(around) {
+        return refuse(format!("{} is mounted around it", mount.guest));
+    }
+    let odd = spec.directories.iter().find(|directory| !is_inner(directory))?;
+    Some(format!("{odd:?} can't be made in the workspace: it must be a relative path that goes down only"))
+}
+
+/// The path of a mount below the workspace, if it is there.
+fn below_workspace<'m>(spec: &GuestSpec, mount: &'m Mount) -> Option<&'m str> {
+    let path = mount.guest.trim_end_matches('/').strip_prefix(spec.workspace.as_str())?;
+    path.strip_prefix('/').filter(|path| !path.is_empty())
+}
+
+/// Mount points in the workspace, and the directories above them, which stay where they are as long as it runs.
+pub(crate) fn held(spec: &GuestSpec) -> BTreeSet<String> {
+    let mut held = BTreeSet::new();
+    for path in spec.mounts.iter().filter_map(|mount| below_workspace(spec, mount)) {
+        held.extend(path.match_indices('/').map(|(end, _)| path[..end].to_owned()));
+        held.insert(path.to_owned());
+    }
+    held
+}
+
+/// Other names of the workspace, where nothing else has them.
+pub(crate) fn aliases(spec: &GuestSpec) -> impl Iterator<Item = &'static str> {
+    let outside = spec.mounts.iter().filter(|mount| below_workspace(spec, mount).is_none());
+    let mut used: Vec<&str> = outside.map(|mount| mount.guest.as_str()).collect();
+    used.push(&spec.workspace);
+    ALIASES.into_iter().filter(move |alias| is_free(alias, &used))
+}
+
+/// Whether a session can't do with the root that all others have: its workspace is elsewhere, or mounts are outside of it.
+fn needs_root(spec: &GuestSpec) -> bool {
+    let outside = |mount: &Mount| mount.guest != spec.workspace && below_workspace(spec, mount).is_none();
+    spec.workspace != WORKSPACE || spec.mounts.iter().any(outside)
+}
+
+/// A root of its own, with the same in it. The mount points of others don't have those that it needs.
+fn fresh_root(spec: &GuestSpec, furniture: &Furniture, with_python: bool) -> Vec<Step> {
     let at = |path: &str| format!("{FRESH}{path}");
     let mut steps = vec![memory(FRESH, 1 << 20, 10_000, false)];
     for (name, target) in &furniture.links {
         steps.push(Step::Link { path: at(&format!("/{name}")), target: target.clone() });
     }
-    let workspace = spec.workspace.as_str();
     let mut same: BTreeSet<String> = furniture.directories.iter().map(|name| format!("/{name}")).collect();
-    same.extend(["/usr", "/etc", "/dev", "/proc", "/tmp", "/belljar", workspace].map(str::to_owned));
-    same.extend(PACKAGES.map(str::to_owned));
+    same.extend(["/usr", "/etc", "/dev", "/proc", "/tmp", GUEST, PACKAGES].map(str::to_owned));
     if spec.install {
         same.insert(RUN.to_owned());
     }
@@ -322,16 +430,38 @@ fn mounts(spec: &GuestSpec, furniture: &Furniture, with_python: bool) -> Vec<Ste
     for empty in ["/root", "/home", "/var/tmp", "/run"] {
         steps.push(Step::Directory(at(empty)));
     }
-    let mut ordered: Vec<(usize, &str)> =
-        spec.mounts.iter().enumerate().map(|(place, mount)| (place, mount.guest.as_str())).collect();
-    // What is further out first.
-    ordered.sort_by_key(|(_, guest)| guest.len());
-    for (descriptor, guest) in ordered {
-        let inside = |outer: &str| guest.len() > outer.len() && Path::new(guest).starts_with(outer);
-        let make = !spec.mounts.iter().any(|outer| inside(&outer.guest));
-        steps.push(Step::Attach { descriptor, target: at(guest), make });
+    for alias in aliases(spec) {
+        steps.push(Step::Link { path: at(alias), target: spec.workspace.clone() });
     }
-    steps.extend([Step::Root(FRESH.to_owned()), Step::Seal("/".to_owned())]);
+    steps
+}
+
+/// Attaches host directories, those further out first.
+fn mounts(spec: &GuestSpec, at: impl Fn(&str) -> String) -> Vec<Step> {
+    let mut ordered: Vec<(usize, &Mount)> = spec.mounts.iter().enumerate().collect();
+    ordered.sort_by_key(|(_, mount)| mount.guest.len());
+    let base = at(&spec.workspace);
+    // On the host nothing is made.
+    let is_made = |mount: &Mount| {
+        let inside =
+            |outer: &str| mount.guest.len() > outer.len() && Path::new(&mount.guest).starts_with(outer);
+        !spec.mounts.iter().any(|outer| inside(&outer.guest))
+    };
+    let mut above = BTreeSet::new();
+    for (_, mount) in ordered.iter().filter(|(_, mount)| is_made(mount)) {
+        let path = below_workspace(spec, mount).unwrap_or_default();
+        above.extend(path.match_indices('/').map(|(end, _)| &path[..end]));
+    }
+    // In this order the outer ones come first.
+    let mut steps: Vec<Step> =
+        above.into_iter().map(|path| Step::Hold { base: base.clone(), path: path.to_owned() }).collect();
+    for (descriptor, mount) in ordered {
+        let make = is_made(mount);
+        steps.push(match below_workspace(spec, mount) {
+            Some(path) => Step::AttachInside { descriptor, base: base.clone(), path: path.to_owned(), make },
+            None => Step::Attach { descriptor, target: at(&mount.guest), make },
+        });
+    }
     steps
 }
 
@@ -342,7 +472,7 @@ fn limits(spec: &GuestSpec, inherited: u64) -> Vec<(u32, u64)> {
         (libc::RLIMIT_CORE, 0),
         // Descriptors under way between processes are counted per user, and compared with this.
         (libc::RLIMIT_NOFILE, 512),
-        // Files of the session have a file system of their own; this is for what it is asked to write elsewhere.
+        // Files in memory have a file system of their own; this is for what it is asked to write elsewhere.
         (libc::RLIMIT_FSIZE, spec.limits.file_bytes.max(memory).saturating_add(1 << 30)),
         (libc::RLIMIT_MEMLOCK, 64 << 10),
         (libc::RLIMIT_MSGQUEUE, 64 << 10),
@@ -352,6 +482,15 @@ fn limits(spec: &GuestSpec, inherited: u64) -> Vec<(u32, u64)> {
         // What RLIMIT_DATA doesn't count: memory that is shared between processes.
         (libc::RLIMIT_AS, memory.saturating_mul(2).saturating_add(inherited).saturating_add(8 << 30)),
     ]
+}
+
+/// The size of one file that code writes to. Of a quota on disk only others know how much is used; one write at least
+/// can't go far beyond it.
+fn file_size(spec: &GuestSpec, most: u64) -> u64 {
+    match spec.storage {
+        Storage::Memory => most,
+        Storage::Disk(_) => spec.limits.file_bytes.clamp(1 << 20, most),
+    }
 }
 
 /// Processes of a session, with those that the engine adds: init, and the shadows of the interpreter.
@@ -375,9 +514,11 @@ pub(crate) fn lockdown(spec: &GuestSpec, inherited: u64, landlock: bool) -> Vec<
         json!(["setresuid", USER]),
         json!(["setsid"]),
     ];
-    steps.extend(
-        limits(spec, inherited).into_iter().map(|(which, most)| json!(["rlimit", which, most, most])),
-    );
+    for (which, most) in limits(spec, inherited) {
+        // It writes its variables when it is asked to; then this one is raised.
+        let soft = if which == libc::RLIMIT_FSIZE { file_size(spec, most) } else { most };
+        steps.push(json!(["rlimit", which, soft, most]));
+    }
     steps.push(json!(["oom_score", 500]));
     steps.extend([json!(["drop_bounding"]), json!(["drop_capabilities"]), json!(["no_new_privs"])]);
     if landlock {
@@ -442,6 +583,90 @@ mod tests {
             vec![mount("/data/in/deep", MountAccess::ReadOnly), mount("/data/in", MountAccess::ReadWrite)];
         let spec = GuestSpec { mounts, ..GuestSpec::default() };
         insta::assert_json_snapshot!(session(&spec, &furniture(), true));
+    }
+
+    #[test]
+    fn mounts_in_the_workspace_need_no_root_of_their_own() {
+        let mount = |guest: &str| Mount {
+            host: "/host".into(),
+            guest: guest.to_owned(),
+            access: MountAccess::ReadOnly,
+        };
+        let spec = GuestSpec {
+            mounts: vec![
+                mount("/workspace/.skills/user"),
+                mount("/workspace/.skills/system"),
+                mount("/workspace/.ticket"),
+            ],
+            directories: vec!["artifacts".to_owned()],
+            ..GuestSpec::default()
+        };
+        let steps = session(&spec, &furniture(), true).steps;
+        assert!(!steps.iter().any(|step| matches!(step, Step::Root(_))), "{steps:?}");
+        let own: Vec<&Step> = steps
+            .iter()
+            .filter(|step| matches!(step, Step::Make { .. } | Step::Hold { .. } | Step::AttachInside { .. }))
+            .collect();
+        insta::assert_json_snapshot!(own);
+        let held: Vec<String> = held(&spec).into_iter().collect();
+        assert_eq!(held, [".skills", ".skills/system", ".skills/user", ".ticket"]);
+    }
+
+    #[test]
+    fn a_workspace_on_disk_elsewhere() {
+        let spec = GuestSpec {
+            workspace: "/mnt/r2/bucket/threads/abc".to_owned(),
+            storage: Storage::Disk("/host/threads/abc".into()),
+            ..GuestSpec::default()
+        };
+        assert_eq!(workspace_trouble(&spec), None);
+        insta::assert_json_snapshot!(session(&spec, &furniture(), true));
+    }
+
+    #[test]
+    fn where_no_workspace_can_be() {
+        let at =
+            |path: &str| workspace_trouble(&GuestSpec { workspace: path.to_owned(), ..GuestSpec::default() });
+        for taken in [
+            "/",
+            "",
+            "relative",
+            "/a/../b",
+            "/a//b",
+            "/a/",
+            "/proc/x",
+            "/dev",
+            "/usr/x",
+            "/opt",
+            "/belljar",
+            "/etc/x",
+            "/tmp",
+            "/tmp/x",
+            "/data",
+            "/data/site-packages/x",
+            "/own",
+            "/fresh/x",
+            "/run",
+            "/run/belljar",
+            "/a:b",
+            "/a\nb",
+        ] {
+            assert!(at(taken).is_some(), "{taken}");
+        }
+        for free in [
+            "/workspace",
+            "/session",
+            "/app",
+            "/app/x",
+            "/mnt/r2/bucket/threads/abc123",
+            "/home/user",
+            "/data/x",
+            "/a",
+        ] {
+            assert_eq!(at(free), None, "{free}");
+        }
+        let spec = GuestSpec { directories: vec!["../x".to_owned()], ..GuestSpec::default() };
+        assert!(workspace_trouble(&spec).is_some());
     }
 
     #[test]

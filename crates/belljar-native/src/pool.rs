@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use belljar_engine::GuestSpec;
+use belljar_engine::{GuestSpec, Storage};
 
 use crate::engine::{Room, Shared};
 use crate::guest::NativeGuest;
@@ -105,6 +105,10 @@ impl Pool {
 
     /// Makes namespaces for the next sessions of this spec, in the background.
     pub(crate) fn refill(&self, shared: &Arc<Shared>, spec: &Arc<GuestSpec>) {
+        // A directory has one session, whose spec nobody else has.
+        if spec.storage != Storage::Memory {
+            return;
+        }
         let mut state = self.lock();
         let mut old = Vec::new();
         if !state.rooms_for.as_ref().is_some_and(|ready| Arc::ptr_eq(ready, spec)) {

@@ -43,13 +43,20 @@ pub(crate) fn processor_time(pid: i32) -> Option<std::time::Duration> {
     (done == 0).then(|| std::time::Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
+/// Whose rights on files are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) user: u32,
+    pub(crate) group: u32,
+}
+
 /// Runs with another user's rights on files, for this thread.
-pub(crate) fn as_owner<T>(owner: Option<u32>, body: impl FnOnce() -> T) -> T {
+pub(crate) fn as_owner<T>(owner: Option<Owner>, body: impl FnOnce() -> T) -> T {
     let Some(owner) = owner else { return body() };
     // SAFETY: no pointers; it concerns this thread only.
     unsafe {
-        libc::syscall(libc::SYS_setfsgid, owner);
-        libc::syscall(libc::SYS_setfsuid, owner);
+        libc::syscall(libc::SYS_setfsgid, owner.group);
+        libc::syscall(libc::SYS_setfsuid, owner.user);
     }
     let done = body();
     // SAFETY: as above.

@@ -21,10 +21,12 @@ use rustix::fs::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::sys::as_owner;
+use crate::sys::{Owner, as_owner};
 
-/// Parts of the tree that sessions see, by their guest paths.
-const PARTS: [&str; 2] = ["workspace", "tmp"];
+/// Parts of the tree that sessions see, by their names in moments: a workspace may be seen elsewhere the next time.
+const WORKSPACE: &str = "workspace";
+const TEMPORARY: &str = "tmp";
+const PARTS: [&str; 2] = [WORKSPACE, TEMPORARY];
 /// Directories whose contents belong to package managers: listed as a whole, and not taken back.
 const INSTALLED: [&str; 2] = [".venv", "node_modules"];
 /// Directories below which nothing is looked at.
@@ -34,12 +36,22 @@ const MOST_CHANGES: usize = 10_000;
 /// A file that was changed so shortly before it was looked at may have been changed again in the same tick.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The files of a session.
+/// The files of a session. Those in memory have the paths below the root that sessions see.
 pub(crate) struct Tree {
-    root: Arc<OwnedFd>,
-    /// Whose rights are used, if this process has others.
-    owner: Option<u32>,
+    own: Arc<Top>,
+    /// The workspace, if it is a directory of the host: it isn't compared, nor taken back.
+    disk: Option<Arc<Top>>,
+    /// Where sessions see the workspace.
+    workspace: Arc<str>,
     most_bytes: u64,
+    /// Directories of the workspace on which something is mounted, or below which: they are never taken away.
+    held: Arc<BTreeSet<Vec<u8>>>,
+}
+
+/// A directory, and whose rights are used below it, if this process has others.
+pub(crate) struct Top {
+    root: OwnedFd,
+    owner: Option<Owner>,
 }
 
 /// The tree at one moment. Contents are shared between moments.
@@ -100,9 +112,9 @@ enum SavedKind {
     Link(Vec<u8>),
 }
 
-impl Tree {
-    pub(crate) fn new(root: OwnedFd, owner: Option<u32>, most_bytes: u64) -> Self {
-        Self { root: Arc::new(root), owner, most_bytes }
+impl Top {
+    pub(crate) fn new(root: OwnedFd, owner: Option<Owner>) -> Self {
+        Self { root, owner }
     }
 
     /// Opens a path below the root. Links are followed, but never out of it.
@@ -110,7 +122,7 @@ impl Tree {
         let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
         let mode = if flags.contains(OFlags::CREATE) { Mode::from_raw_mode(0o644) } else { Mode::empty() };
-        let file = File::from(openat2(&*self.root, path.trim_start_matches('/'), flags, mode, resolve)?);
+        let file = File::from(openat2(&self.root, path.trim_start_matches('/'), flags, mode, resolve)?);
         let metadata = file.metadata()?;
         match metadata.is_file() {
             true => Ok(file),
@@ -119,42 +131,21 @@ impl Tree {
         }
     }
 
-    /// Whether a path is in a part that sessions see.
-    fn check(path: &str) -> io::Result<()> {
-        let mut names = path.split('/').filter(|name| !name.is_empty());
-        let known =
-            names.next().is_some_and(|first| PARTS.contains(&first)) && names.all(|name| name != "..");
-        if known {
-            Ok(())
-        } else {
-            Err(io::Error::new(io::ErrorKind::NotFound, "there is no such file among the session's own"))
-        }
-    }
-
-    pub(crate) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        Self::check(path)?;
-        self.read_anywhere(path)
-    }
-
-    pub(crate) fn read_anywhere(&self, path: &str) -> io::Result<Vec<u8>> {
+    /// Reads a file that isn't larger than this.
+    pub(crate) fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>> {
         as_owner(self.owner, || {
             let file = self.open(path, OFlags::RDONLY)?;
-            if file.metadata()?.len() > self.most_bytes {
+            if file.metadata()?.len() > most {
                 return Err(io::Error::other("it is larger than the session may have"));
             }
             let mut bytes = Vec::new();
-            file.take(self.most_bytes).read_to_end(&mut bytes)?;
+            file.take(most).read_to_end(&mut bytes)?;
             Ok(bytes)
         })
     }
 
     /// Replaces a file, with the directories above it.
     pub(crate) fn write(&self, path: &str, contents: &[u8]) -> io::Result<()> {
-        Self::check(path)?;
-        self.write_anywhere(path, contents)
-    }
-
-    pub(crate) fn write_anywhere(&self, path: &str, contents: &[u8]) -> io::Result<()> {
         as_owner(self.owner, || {
             self.make_parents(path)?;
             let mut file = self.open(path, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
@@ -162,39 +153,147 @@ impl Tree {
         })
     }
 
-    /// Makes a file of the engine's own, in place of whatever was there.
+    fn make_directory(&self, path: &str) -> io::Result<OwnedFd> {
+        let path = path.trim_start_matches('/');
+        self.make_parents(&format!("{path}/"))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
+        Ok(openat2(&self.root, path, flags, Mode::empty(), resolve)?)
+    }
+
+    fn make_parents(&self, path: &str) -> io::Result<()> {
+        let path = path.trim_start_matches('/');
+        for (end, _) in path.match_indices('/') {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+            if openat2(&self.root, &path[..end], flags, Mode::empty(), resolve).is_ok() {
+                continue;
+            }
+            let (parent, name) = path[..end].rsplit_once('/').unwrap_or(("", &path[..end]));
+            let parent = if parent.is_empty() { "." } else { parent };
+            let parent = openat2(&self.root, parent, flags, Mode::empty(), resolve)?;
+            match mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
+                Err(rustix::io::Errno::EXIST) | Ok(()) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Tree {
+    /// The session's own tree; its workspace, if that is elsewhere; and which directories of it something is mounted on.
+    pub(crate) fn new(
+        own: Top,
+        disk: Option<Top>,
+        workspace: &str,
+        held: impl IntoIterator<Item = String>,
+        most_bytes: u64,
+    ) -> Self {
+        let held = held.into_iter().map(|path| [WORKSPACE.as_bytes(), b"/", path.as_bytes()].concat());
+        Self {
+            own: Arc::new(own),
+            disk: disk.map(Arc::new),
+            workspace: workspace.into(),
+            most_bytes,
+            held: Arc::new(held.collect()),
+        }
+    }
+
+    /// Where a guest's path is, if it is in a part that sessions see.
+    fn place<'p>(&self, path: &'p str) -> io::Result<(&Top, &'p str)> {
+        let absent =
+            || io::Error::new(io::ErrorKind::NotFound, "there is no such file among the session's own");
+        let below =
+            |part: &str| path.strip_prefix(part).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        let rest = below(&self.workspace);
+        if path.split('/').any(|name| name == "..") || (rest.is_none() && below("/tmp").is_none()) {
+            return Err(absent());
+        }
+        match (&self.disk, rest) {
+            (Some(disk), Some(rest)) if rest.trim_matches('/').is_empty() => Ok((disk, ".")),
+            (Some(disk), Some(rest)) => Ok((disk, rest)),
+            _ => Ok((&self.own, path)),
+        }
+    }
+
+    pub(crate) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        let (top, path) = self.place(path)?;
+        top.read(path, self.most_bytes)
+    }
+
+    /// Replaces a file, with the directories above it.
+    pub(crate) fn write(&self, path: &str, contents: &[u8]) -> io::Result<()> {
+        let (top, path) = self.place(path)?;
+        top.write(path, contents)
+    }
+
+    /// Makes a file of the engine's own in memory, in place of whatever was there.
     pub(crate) fn write_new(&self, path: &str, contents: &[u8]) -> io::Result<()> {
-        as_owner(self.owner, || {
-            let _ = unlinkat(&*self.root, path.trim_start_matches('/'), AtFlags::empty());
+        as_owner(self.own.owner, || {
+            let _ = unlinkat(&self.own.root, path.trim_start_matches('/'), AtFlags::empty());
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-            self.open(path, flags)?.write_all(contents)
+            self.own.open(path, flags)?.write_all(contents)
         })
     }
 
     pub(crate) fn append(&self, path: &str, contents: &[u8]) -> io::Result<()> {
-        as_owner(self.owner, || {
-            self.open(path, OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW)?.write_all(contents)
+        as_owner(self.own.owner, || {
+            self.own.open(path, OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW)?.write_all(contents)
         })
     }
 
     pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
-        as_owner(self.owner, || Ok(unlinkat(&*self.root, path.trim_start_matches('/'), AtFlags::empty())?))
+        as_owner(self.own.owner, || {
+            Ok(unlinkat(&self.own.root, path.trim_start_matches('/'), AtFlags::empty())?)
+        })
     }
 
-    /// Bytes in use.
+    /// Bytes in use, of those in memory.
     pub(crate) fn bytes(&self) -> u64 {
-        rustix::fs::fstatvfs(&*self.root)
+        rustix::fs::fstatvfs(&self.own.root)
             .map_or(0, |figures| (figures.f_blocks - figures.f_bfree).saturating_mul(figures.f_frsize))
     }
 
     /// The same files, for another thread.
     pub(crate) fn again(&self) -> Self {
-        Self { root: Arc::clone(&self.root), owner: self.owner, most_bytes: self.most_bytes }
+        Self {
+            own: Arc::clone(&self.own),
+            disk: self.disk.clone(),
+            workspace: Arc::clone(&self.workspace),
+            most_bytes: self.most_bytes,
+            held: Arc::clone(&self.held),
+        }
     }
 
     /// Bytes that it may have.
     pub(crate) fn most_bytes(&self) -> u64 {
         self.most_bytes
+    }
+
+    /// Whether the workspace is in memory.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.disk.is_none()
+    }
+
+    /// The parts that are compared and taken back: their names in moments, and below the root.
+    fn parts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let workspace = self.workspace.trim_start_matches('/');
+        let parts = [(WORKSPACE, workspace), (TEMPORARY, TEMPORARY)];
+        parts.into_iter().skip(usize::from(!self.is_whole()))
+    }
+
+    /// Whether a path of a moment is in such a part.
+    fn has(&self, path: &[u8]) -> bool {
+        self.is_whole() || !path.starts_with(WORKSPACE.as_bytes())
+    }
+
+    /// Where a path of a moment is below the root.
+    fn real(&self, path: &[u8]) -> Vec<u8> {
+        match path.strip_prefix(WORKSPACE.as_bytes()).filter(|rest| rest.is_empty() || rest[0] == b'/') {
+            Some(rest) => [self.workspace.trim_start_matches('/').as_bytes(), rest].concat(),
+            None => path.to_vec(),
+        }
     }
 
     /// Copies directories of the host into one of the tree, and what is in their `bin` into another. If there isn't room
@@ -206,19 +305,21 @@ impl Tree {
             list_files(source, &mut files)?;
         }
         let directories: BTreeSet<&Path> = files.iter().filter_map(|file| file.inside.parent()).collect();
-        let figures = rustix::fs::fstatvfs(&*self.root)?;
+        let (top, target) = self.place(target)?;
+        let (_, programs) = self.place(programs)?;
+        let figures = rustix::fs::fstatvfs(&top.root)?;
         let needed: u64 = files.iter().map(|file| file.size.div_ceil(figures.f_frsize.max(1))).sum();
         if needed > figures.f_bavail || (files.len() + directories.len() + 16) as u64 > figures.f_favail {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        let site = as_owner(self.owner, || self.make_directory(target))?;
-        let bin = as_owner(self.owner, || self.make_directory(programs))?;
+        let site = as_owner(top.owner, || top.make_directory(target))?;
+        let bin = as_owner(top.owner, || top.make_directory(programs))?;
         let mut made = Vec::new();
         let copied = files.iter().try_for_each(|file| {
             let Some((base, inside)) = file.place(&site, &bin) else { return Ok(()) };
             // With this process's own rights: the cache may be nobody else's to read.
             let contents = File::open(&file.path)?;
-            as_owner(self.owner, || {
+            as_owner(top.owner, || {
                 let (directory, name) = below(base, inside)?;
                 let _ = unlinkat(&directory, name, AtFlags::empty());
                 let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -233,7 +334,7 @@ impl Tree {
             })
         });
         if copied.is_err() {
-            as_owner(self.owner, || {
+            as_owner(top.owner, || {
                 for (base, inside) in made {
                     if let Ok((directory, name)) = below(base, inside) {
                         let _ = unlinkat(&directory, name, AtFlags::empty());
@@ -244,41 +345,14 @@ impl Tree {
         copied
     }
 
-    fn make_directory(&self, path: &str) -> io::Result<OwnedFd> {
-        let path = path.trim_start_matches('/');
-        self.make_parents(&format!("{path}/"))?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
-        Ok(openat2(&*self.root, path, flags, Mode::empty(), resolve)?)
-    }
-
     /// Whether nothing more can be written.
     pub(crate) fn is_full(&self) -> bool {
-        rustix::fs::fstatvfs(&*self.root).is_ok_and(|figures| figures.f_bfree == 0 || figures.f_ffree == 0)
-    }
-
-    fn make_parents(&self, path: &str) -> io::Result<()> {
-        let path = path.trim_start_matches('/');
-        for (end, _) in path.match_indices('/') {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-            if openat2(&*self.root, &path[..end], flags, Mode::empty(), resolve).is_ok() {
-                continue;
-            }
-            let (parent, name) = path[..end].rsplit_once('/').unwrap_or(("", &path[..end]));
-            let parent = if parent.is_empty() { "." } else { parent };
-            let parent = openat2(&*self.root, parent, flags, Mode::empty(), resolve)?;
-            match mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
-                Err(rustix::io::Errno::EXIST) | Ok(()) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
+        rustix::fs::fstatvfs(&self.own.root).is_ok_and(|figures| figures.f_bfree == 0 || figures.f_ffree == 0)
     }
 
     /// What is different from an earlier moment, and this one.
     pub(crate) fn compare(&self, before: &Moment) -> io::Result<(Moment, Changes)> {
-        as_owner(self.owner, || Ok(self.look(before, false, false)))
+        as_owner(self.own.owner, || Ok(self.look(before, false, false)))
     }
 
     /// The files of a moment, with what package managers have installed by now. What is the same in an earlier such
@@ -288,7 +362,7 @@ impl Tree {
         if !files.entries.keys().any(|path| INSTALLED.iter().any(|name| path.ends_with(name.as_bytes()))) {
             return all;
         }
-        let (now, _) = as_owner(self.owner, || self.look(before, false, true));
+        let (now, _) = as_owner(self.own.owner, || self.look(before, false, true));
         all.entries.extend(now.entries.into_iter().filter(|(path, _)| is_installed(path)));
         all
     }
@@ -300,11 +374,11 @@ impl Tree {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let left = self.most_bytes;
         let mut scan = Scan { before, now: &mut now, changes: &mut changes, at, left, open_up, whole };
-        for part in PARTS {
+        for (part, real) in self.parts() {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let open = || openat2(&*self.root, part, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+            let open = || openat2(&self.own.root, real, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
             let opened = open().or_else(|error| {
-                let _ = chmodat(&*self.root, part, Mode::from_raw_mode(0o755), AtFlags::empty());
+                let _ = chmodat(&self.own.root, real, Mode::from_raw_mode(0o755), AtFlags::empty());
                 open().map_err(|_| error)
             });
             match opened {
@@ -313,12 +387,19 @@ impl Tree {
             }
         }
         for (path, entry) in &before.entries {
-            let gone = !now.entries.contains_key(path) && !is_installed(path);
+            let gone = !now.entries.contains_key(path) && !is_installed(path) && self.has(path);
             if gone && !matches!(entry.kind, Kind::Directory) {
                 note(&mut changes.deleted, path, &mut changes.truncated);
             }
         }
         for list in [&mut changes.created, &mut changes.modified, &mut changes.deleted] {
+            for path in list.iter_mut() {
+                if let Some(rest) = path.strip_prefix(WORKSPACE) {
+                    *path = format!("{}{rest}", self.workspace);
+                } else {
+                    path.insert(0, '/');
+                }
+            }
             list.sort();
         }
         (now, changes)
@@ -326,7 +407,7 @@ impl Tree {
 
     /// Makes the tree what it was, as far as it can, and returns how many paths it couldn't put back.
     pub(crate) fn restore(&self, moment: &Moment) -> io::Result<usize> {
-        as_owner(self.owner, || {
+        as_owner(self.own.owner, || {
             let (now, _) = self.look(moment, true, false);
             let mut failed = 0;
             // What wasn't there goes, the innermost first.
@@ -335,11 +416,16 @@ impl Tree {
                 let both_files =
                     |wanted: &Entry| matches!((&wanted.kind, &entry.kind), (Kind::File(_), Kind::File(_)));
                 let known = !moment.is_closed(path);
+                if self.held.contains(path) {
+                    continue;
+                }
                 if known && wanted.is_none_or(|wanted| !wanted.is_like(entry) && !both_files(wanted)) {
                     failed += usize::from(self.take_away(path, entry).is_err());
                 }
             }
-            for (path, entry) in &moment.entries {
+            let wanted =
+                || moment.entries.iter().filter(|(path, _)| self.has(path) && !self.held.contains(*path));
+            for (path, entry) in wanted() {
                 let found = now.entries.get(path);
                 let same = found.is_some_and(|found| entry.is_like(found));
                 if !same || found.is_some_and(|found| found.stamp.mode != entry.stamp.mode) {
@@ -347,7 +433,7 @@ impl Tree {
                 }
             }
             // Directories were open while things were put into them.
-            for (path, entry) in moment.entries.iter().rev() {
+            for (path, entry) in wanted().rev() {
                 if matches!(entry.kind, Kind::Directory)
                     && let Ok((parent, name)) = self.parent(path)
                 {
@@ -383,7 +469,7 @@ impl Tree {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
         Ok((
-            openat2(&*self.root, OsStr::from_bytes(parent), flags, Mode::empty(), resolve)?,
+            openat2(&self.own.root, OsStr::from_bytes(&self.real(parent)), flags, Mode::empty(), resolve)?,
             OsStr::from_bytes(name),
         ))
     }
@@ -768,13 +854,13 @@ impl Entry {
     }
 }
 
-/// Adds a guest path to a list.
+/// Adds a path to a list.
 fn note(list: &mut Vec<String>, path: &[u8], truncated: &mut bool) {
     if list.len() >= MOST_CHANGES {
         *truncated = true;
         return;
     }
-    list.push(format!("/{}", String::from_utf8_lossy(path)));
+    list.push(String::from_utf8_lossy(path).into_owned());
 }
 
 impl Moment {

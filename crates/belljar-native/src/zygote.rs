@@ -49,7 +49,7 @@ impl Zygote {
         let argument = json!({
             "preload": environment.preload,
             "setup": environment.setup,
-            "packages": environment.packages.is_some().then_some(plan::PACKAGES[0]),
+            "packages": environment.packages.is_some().then_some(plan::PACKAGES),
             "seccomp": format!("{}/seccomp.bpf", plan::GUEST),
         });
         let argv = vec![

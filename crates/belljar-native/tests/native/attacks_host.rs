@@ -141,7 +141,7 @@ os.chdir("/")
 for _ in range(100): os.chdir("..")
 assert os.path.samefile(".", "/")
 os.chdir("/workspace")
-expected = {{"app", "belljar", "bin", "data", "dev", "etc", "fresh", "home", "lib", "lib32", "lib64", "libx32", "opt", "own", "proc", "root", "run", "sbin", "tmp", "usr", "var", "workspace"}}
+expected = {{"app", "belljar", "bin", "data", "dev", "etc", "fresh", "home", "lib", "lib32", "lib64", "libx32", "opt", "own", "proc", "root", "run", "sbin", "session", "tmp", "usr", "var", "workspace"}}
 assert set(os.listdir("/")) <= expected, os.listdir("/")
 "#
     ));

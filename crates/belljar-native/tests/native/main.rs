@@ -11,6 +11,7 @@ mod attacks_supervisor;
 mod attacks_syscalls;
 mod installs;
 mod ordinary;
+mod workspaces;
 
 use std::path::PathBuf;
 use std::process::Command;
