@@ -26,3 +26,5 @@ mod surroundings;
 mod tools;
 mod tracebacks;
 mod variables;
+mod workspace_files;
+mod workspaces;

@@ -6,6 +6,7 @@ use clap_complete::Shell;
 use crate::bench::BenchArguments;
 use crate::environment::EnvironmentCommands;
 use crate::environments::EnvironmentArguments;
+use crate::files::FilesCommands;
 use crate::limits::LimitArguments;
 use crate::runtimes::RuntimeArguments;
 use crate::session::SessionCommands;
@@ -36,6 +37,9 @@ pub(crate) enum Command {
     /// Keep sessions: list, rewind, fork, move and remove them
     #[command(after_help = SESSION_EXAMPLES)]
     Session(SessionCommands),
+    /// Look at a session's files and change them: list, read, write, find, search
+    #[command(after_help = FILES_NOTES)]
+    Files(FilesCommands),
     /// Make environments: packages that sessions share, and what is imported before they start
     #[command(after_help = ENVIRONMENT_NOTES)]
     Env(EnvironmentCommands),
@@ -205,6 +209,7 @@ Examples:
   belljar run --session work -c 'print(x + 1)'
   belljar run --package tabulate -c 'import tabulate; print(tabulate.tabulate([[1, 2]]))'
   belljar exec 'python3 --version; ls /workspace'
+  belljar files ls --session work
   belljar repl
   belljar doctor";
 
@@ -287,6 +292,28 @@ Examples:
   belljar env ls
   belljar env lock
   belljar env prune --older-than 7d";
+
+const FILES_NOTES: &str = "\
+Paths are relative to the workspace, or begin with where the session sees it: /workspace/a, /session/a. Links are never \
+followed out of it. Files on disk are used as they are, also while a cell runs; a session that has them in memory is \
+woken for it.
+
+Examples:
+  belljar files put --session work input.csv data/
+  belljar files ls --session work -l
+  belljar files grep --session work TODO
+  belljar files get --session work artifacts/plot.png";
+
+const WORKSPACE_NOTES: &str = "\
+A session made with --storage disk has its files in ROOT/threads/NAME; ROOT is --workspace-root, BELLJAR_WORKSPACE_ROOT or \
+`workspaces` in the state directory. ROOT/skills/system is seen by all sessions at .skills/system, ROOT/skills/USER by \
+those made with --user USER at .skills/user, both read-only.
+
+Examples:
+  belljar session create work --storage disk --quota 2GiB
+  belljar workspace du
+  belljar workspace export work.tar.zst --session work
+  belljar workspace sync s3://bucket/threads/work --session work";
 
 const SESSION_EXAMPLES: &str = "\
 A session is variables, files, open files: everything. It sleeps on disk between two uses.

@@ -1,9 +1,9 @@
 //! The options that make a policy.
 
-use std::path;
+use std::path::{self, PathBuf};
 use std::time::Duration;
 
-use belljar::{Mount, MountAccess, Policy, Rollback, parse_size};
+use belljar::{Mount, MountAccess, Policy, Rollback, StorageKind, WorkspacePolicy, parse_size};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
@@ -24,9 +24,13 @@ pub(crate) struct LimitArguments {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     output: Option<u64>,
 
-    /// Files in the sandbox's own tree [default: 64MiB, native 1GiB]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    files: Option<u64>,
+    /// Files that the session may have, in all [default: 64MiB, native 1GiB]
+    #[arg(long, value_name = "SIZE", visible_alias = "files", value_parser = size)]
+    quota: Option<u64>,
+
+    /// How many files and directories it may have [default: 100000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    file_count: Option<u64>,
 
     /// End after so many steps, the same on every machine; a third slower, and not with the native engine
     #[arg(long, value_name = "N")]
@@ -44,6 +48,31 @@ pub(crate) struct LimitArguments {
     /// Set an environment variable
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
+
+    /// Where its files are: in memory, or in a directory of the host that people can look into [default: memory]
+    #[arg(long, value_name = "KIND", value_parser = storage_values())]
+    storage: Option<StorageKind>,
+
+    /// The directory with threads/ and skills/ [env: BELLJAR_WORKSPACE_ROOT] [default: workspaces in the state
+    /// directory]
+    #[arg(long, value_name = "DIR")]
+    workspace_root: Option<PathBuf>,
+
+    /// Where the session sees its workspace; {id} is the session's name [default: /workspace]
+    #[arg(long, value_name = "PATH")]
+    workspace_path: Option<String>,
+
+    /// Where skills are seen in the workspace [default: .skills]
+    #[arg(long, value_name = "PATH")]
+    skills: Option<String>,
+
+    /// Whose skills are seen
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+
+    /// Another thread on disk, seen read-only at .ticket
+    #[arg(long, value_name = "THREAD")]
+    ticket: Option<String>,
 
     /// When a cell is taken back, variables and files: after a hard stop, after every failure, or never
     /// [default: on-kill]
@@ -101,7 +130,8 @@ impl LimitArguments {
         policy.timeout = self.timeout.map_or(policy.timeout, Timeout::limit);
         policy.memory = self.memory.unwrap_or(policy.memory);
         policy.output = self.output.unwrap_or(policy.output);
-        policy.file_bytes = self.files.unwrap_or(policy.file_bytes);
+        policy.file_bytes = self.quota.unwrap_or(policy.file_bytes);
+        policy.file_count = self.file_count.unwrap_or(policy.file_count);
         policy.steps = self.steps.or(policy.steps);
         policy.rollback = self.rollback.unwrap_or(policy.rollback);
         policy.undo = self.undo.unwrap_or(policy.undo);
@@ -114,6 +144,7 @@ impl LimitArguments {
         policy.cpu_time = self.cpu_time.map_or(policy.cpu_time, Timeout::limit);
         policy.require.extend(self.require.iter().cloned());
         policy.install |= self.allow_install;
+        self.apply_workspace(&mut policy.workspace);
         policy.spill.frame_bytes = self.spill_frames.unwrap_or(policy.spill.frame_bytes);
         policy.spill.array_bytes = self.spill_arrays.unwrap_or(policy.spill.array_bytes);
         // Of a session's own mounts those stay whose place isn't taken.
@@ -125,6 +156,23 @@ impl LimitArguments {
         }
     }
 }
+
+impl LimitArguments {
+    fn apply_workspace(&self, workspace: &mut WorkspacePolicy) {
+        workspace.storage = self.storage.unwrap_or(workspace.storage);
+        let named = std::env::var_os(WORKSPACE_ROOT).filter(|value| !value.is_empty()).map(PathBuf::from);
+        // A session that is there has its files where it was made.
+        let root = self.workspace_root.clone().or(workspace.root.take()).or(named);
+        workspace.root = root.map(|root| path::absolute(&root).unwrap_or(root));
+        workspace.path = self.workspace_path.clone().unwrap_or_else(|| workspace.path.clone());
+        workspace.skills = self.skills.clone().or(workspace.skills.take());
+        workspace.user = self.user.clone().or(workspace.user.take());
+        workspace.ticket = self.ticket.clone().or(workspace.ticket.take());
+    }
+}
+
+/// Where workspaces are, unless an option says so.
+pub(crate) const WORKSPACE_ROOT: &str = "BELLJAR_WORKSPACE_ROOT";
 
 impl Timeout {
     fn limit(self) -> Option<Duration> {
@@ -167,6 +215,13 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     parse_size(text).map_err(|error| match error.hint() {
         Some(hint) => format!("{error}: {hint}"),
         None => error.to_string(),
+    })
+}
+
+fn storage_values() -> impl TypedValueParser<Value = StorageKind> {
+    PossibleValuesParser::new(["memory", "disk"]).map(|word| match word.as_str() {
+        "disk" => StorageKind::Disk,
+        _ => StorageKind::Memory,
     })
 }
 

@@ -7,6 +7,8 @@
 //! | `repl` | `belljar repl` |
 //! | `exec` | `belljar exec` |
 //! | `session` | `belljar session` |
+//! | `files` | `belljar files` |
+//! | `workspace` | `belljar workspace` |
 //! | `environment` | `belljar env` |
 //! | `doctor` | `belljar doctor` |
 //! | `runtime` | `belljar runtime` |
@@ -26,6 +28,7 @@ mod environment;
 mod environments;
 mod exec;
 mod failure;
+mod files;
 mod interrupts;
 mod limits;
 mod moment;
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::Repl(arguments) => repl::run(arguments),
         Command::Exec(arguments) => exec::run(*arguments),
         Command::Session(arguments) => session::run(arguments),
+        Command::Files(arguments) => files::run(arguments),
         Command::Env(arguments) => environment::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Runtime(arguments) => runtime::run(arguments),

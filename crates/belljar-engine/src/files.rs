@@ -97,6 +97,13 @@ pub enum FileOp {
     },
 }
 
+impl FileOp {
+    /// Whether it changes anything.
+    pub fn changes(&self) -> bool {
+        !matches!(self, Self::Stat { .. } | Self::List { .. } | Self::Read { .. } | Self::ReadLink { .. })
+    }
+}
+
 /// What becomes of a file that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -71,6 +71,7 @@ pub use options::{Access, HandleAccess, OpenOptions};
 pub use quota::{Quota, Usage};
 pub use tracked::{
     Cloned, Hold, Moment, Objects, PutBack, Tracked, TrackedSettings, TreeChanges, TreeUsage, clone_tree,
+    empty_directory,
 };
 pub use tree::{Chunk, with_chunks_apart, with_chunks_from};
 pub use watch::{FileEvent, FileEventKind, Touched, Watch};

@@ -697,3 +697,8 @@ fn is_ignored(ignored: &[Vec<u8>], path: &[u8]) -> bool {
 fn is_below(above: &[u8], path: &[u8]) -> bool {
     path.len() > above.len() && path[above.len()] == b'/' && path.starts_with(above)
 }
+
+/// Removes all that is in a directory, however deep it is, and whatever its owner closed. Links aren't followed.
+pub fn empty_directory(directory: &OwnedFd) -> io::Result<()> {
+    ground::empty(directory)
+}

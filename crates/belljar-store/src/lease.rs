@@ -52,6 +52,8 @@ pub struct CheckpointNote {
     pub cell: u32,
     /// The beginning of that cell's code.
     pub code_excerpt: Option<String>,
+    /// What its owner knows the files by that are kept elsewhere.
+    pub files: Option<String>,
 }
 
 /// What of a session's record its owner may change.
@@ -449,6 +451,7 @@ fn add_checkpoint(record: &mut SessionRecord, note: CheckpointNote, facts: Facts
         code_excerpt: note.code_excerpt,
         bytes,
         facts,
+        files: note.files,
         point,
     });
 }

@@ -92,6 +92,9 @@ pub struct CheckpointRecord {
     pub bytes: u64,
     /// How large the session was.
     pub facts: Facts,
+    /// What its owner knows the files by that are kept elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<String>,
     pub(crate) point: Hash,
 }
 

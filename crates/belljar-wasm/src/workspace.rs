@@ -72,7 +72,9 @@ fn check(workspace: &str) -> Result<(), EngineError> {
         && names.all(|name| !name.is_empty() && name != "." && name != ".." && !name.contains('\0'));
     match sound {
         true => Ok(()),
-        false => Err(EngineError::Boot(format!("no workspace at {workspace:?}: it takes an absolute path below /"))),
+        false => Err(EngineError::Boot(format!(
+            "no workspace at {workspace:?}: it takes an absolute path below /"
+        ))),
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use belljar_engine::Snapshot;
+use belljar_files::Moment;
 use belljar_store::CheckpointRecord;
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +87,8 @@ impl Which {
 pub(crate) struct HeldCheckpoint {
     pub(crate) about: Checkpoint,
     pub(crate) snapshot: Arc<dyn Snapshot>,
+    /// The files, if they are on disk.
+    pub(crate) files: Option<Moment>,
 }
 
 impl From<&CheckpointRecord> for Checkpoint {

@@ -15,7 +15,7 @@ use toml_edit::Document;
 
 pub use self::error::{ConfigError, Place};
 use self::reader::{Section, Source};
-use self::sections::{EnvironmentSection, Head, PolicySection, TABLES};
+use self::sections::{EnvironmentSection, Head, PolicySection, TABLES, WorkspaceSection};
 use crate::location::{home, python_on_path};
 use crate::{
     EngineKind, Environment, Environments, Error, Policy, Runtimes, Sandbox, SandboxBuilder,
@@ -64,6 +64,7 @@ pub struct Config {
     python_version: Option<(String, Place)>,
     environment: Option<EnvironmentSection>,
     policy: PolicySection,
+    workspace: WorkspaceSection,
     mounts: Vec<Mount>,
     /// Nobody named the file.
     confined: bool,
@@ -105,7 +106,7 @@ impl Config {
             place: source.place(error.span()),
             message: error.message().lines().collect::<Vec<_>>().join(", "),
         })?;
-        let [(_, head), (_, environment), (_, policy)] = TABLES else {
+        let [(_, head), (_, environment), (_, policy), (_, workspace)] = TABLES else {
             unreachable!("there are three tables")
         };
         let root = Section::open(&source, "", document.as_table()).knows(head)?;
@@ -119,9 +120,13 @@ impl Config {
             Some(section) => PolicySection::read(&section.knows(policy)?)?,
             None => PolicySection::default(),
         };
+        let workspace = match root.section("workspace")? {
+            Some(section) => WorkspaceSection::read(&section.knows(workspace)?)?,
+            None => WorkspaceSection::default(),
+        };
         let mounts = root.section("mounts")?.map(|section| sections::mounts(&section)).transpose()?;
         let (file, mounts) = (file.to_owned(), mounts.unwrap_or_default());
-        Ok(Self { file, cache_dir, engine, python_version, environment, policy, mounts, confined })
+        Ok(Self { file, cache_dir, engine, python_version, environment, policy, workspace, mounts, confined })
     }
 
     /// The file.
@@ -184,6 +189,7 @@ impl Config {
     /// Changes what the file says of a policy, and adds its mounts in place of those with the same guest path.
     pub fn change(&self, policy: &mut Policy) {
         self.policy.change(policy);
+        self.workspace.change(policy);
         if let Some(inject) = self.environment.as_ref().and_then(|section| section.inject_setup) {
             policy.inject_setup = inject;
         }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use belljar_engine::EngineError;
+use belljar_engine::{EngineError, FileError, FileErrorCode};
 use belljar_native::NativeError;
 use belljar_packages::PackageError;
 use belljar_runtime::{CacheError, MakeError};
@@ -167,6 +167,28 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// Something with a session's files failed. Nothing changed.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A workspace on disk couldn't be used. What is in it is as it was.
+    #[error("the workspace {}: {source}", path.display())]
+    Workspace {
+        /// Where it is.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// There is no such thread on disk.
+    #[error("there is no thread {thread:?} in {}", root.display())]
+    NoThread {
+        /// Its name.
+        thread: String,
+        /// Where it was looked for.
+        root: PathBuf,
+    },
+    /// Files are to be on disk, and nobody said where. Nothing was started.
+    #[error("there is no directory for workspaces")]
+    NoWorkspaces,
     /// The thread that ran the cell is gone. Other sessions live.
     #[error("the thread that ran the cell is gone; the session is closed")]
     Abandoned,
@@ -187,6 +209,8 @@ impl Error {
                 | Self::NotLocked { .. }
                 | Self::NoStandardLibrary { .. }
                 | Self::CheckpointName { .. }
+                | Self::NoThread { .. }
+                | Self::NoWorkspaces
                 | Self::Store(StoreError::InvalidName { .. })
                 | Self::Engine(EngineError::Mount { .. })
         ) || matches!(self, Self::Package(error) if is_package_refusal(error))
@@ -253,9 +277,39 @@ impl Error {
                 "a session can be woken only where its environment is: on the machine it was made on"
                     .to_owned(),
             ),
+            Self::File(error) => file_hint(error.code).map(str::to_owned),
+            Self::Workspace { source, .. } => workspace_hint(source).map(str::to_owned),
+            Self::NoThread { .. } => Some("`belljar workspace ls` lists those that are there".to_owned()),
+            Self::NoWorkspaces => {
+                Some("name a directory: --workspace-root, or SandboxBuilder::workspace_root".to_owned())
+            }
             Self::Temporary(_) => Some("set TMPDIR to a directory with room".to_owned()),
             Self::Closed { .. } | Self::RecordedPolicy { .. } | Self::Abandoned => None,
         }
+    }
+}
+
+fn file_hint(code: FileErrorCode) -> Option<&'static str> {
+    match code {
+        FileErrorCode::InvalidPath => Some(
+            "paths are relative to the workspace, or begin with where the session sees it, such as /workspace",
+        ),
+        FileErrorCode::DiskFull => Some("remove something, or allow more: --quota"),
+        FileErrorCode::IsDirectory => Some("name a file in it; `belljar files ls` lists them"),
+        FileErrorCode::NotEmpty => Some("--recursive removes what is in it, too"),
+        _ => None,
+    }
+}
+
+fn workspace_hint(error: &std::io::Error) -> Option<&'static str> {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Some("its directory was moved or removed: put it back, or close the session")
+        }
+        std::io::ErrorKind::PermissionDenied => Some("it belongs to somebody else"),
+        std::io::ErrorKind::StorageFull => Some("the disk is full: remove something"),
+        std::io::ErrorKind::AlreadyExists => Some("use another name, or remove what is there"),
+        _ => None,
     }
 }
 

@@ -33,6 +33,8 @@
 //! | `environment`, `lock_file` | [`Environment`]: packages, what is imported ahead of time, and which engine runs it |
 //! | `recipe` | what is kept of a native environment, to make it again |
 //! | `prune` | removes what was made for environments that nobody uses |
+//! | `workspace` | [`Workspaces`]: threads on disk, and skills |
+//! | `files`, `file_watch` | [`Files`]: a session's files from outside |
 //! | `policy` | [`Policy`] and its defaults |
 //! | `tool` | [`Tool`]: a host function that guest code calls |
 #![forbid(unsafe_code)]
@@ -44,6 +46,8 @@ mod config;
 mod environment;
 mod error;
 mod events;
+mod file_watch;
+mod files;
 mod history;
 mod keeper;
 mod location;
@@ -57,10 +61,11 @@ mod sandbox;
 mod session;
 mod tool;
 mod tool_threads;
+mod workspace;
 
 pub use belljar_engine::{
-    Clock, Entropy, Event, Layer, MimeBundle, Mount, MountAccess, ProcessInfo, ProcessOutput, Rollback,
-    Spill, State, ToolFailure,
+    Clock, Entropy, Event, FileDoor, FileEntry, FileError, FileErrorCode, FileKind, FileStat, Layer,
+    MimeBundle, Mount, MountAccess, ProcessInfo, ProcessOutput, Rollback, Spill, State, ToolFailure,
 };
 pub use belljar_native::NativeError;
 pub use belljar_packages::{Lock, PackageError, Spec};
@@ -75,6 +80,11 @@ pub use environment::{
     EngineKind, Environment, EnvironmentInfo, Environments, NamedEnvironment, PackageInfo,
 };
 pub use error::Error;
+pub use file_watch::{FileEvent, FileEventKind, FileWatch};
+pub use files::{
+    Copied, DiskUsage, Downloaded, Files, FindOptions, Found, FoundFile, Grep, GrepOptions, Lines, Match,
+    Uploaded,
+};
 pub use history::History;
 pub use location::{default_cache_dir, default_state_dir};
 pub use lock_file::lock_hashes;
@@ -91,3 +101,4 @@ pub use registry::{
 pub use sandbox::{Runtimes, Sandbox, SandboxBuilder, native_layers};
 pub use session::{Session, SessionDescription};
 pub use tool::{Tool, ToolArguments, ToolResult};
+pub use workspace::{StorageKind, WorkspacePolicy, Workspaces};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::EngineKind;
+use crate::workspace::WorkspacePolicy;
 
 /// What a session may use. Everything that isn't allowed here is refused.
 ///
@@ -33,6 +34,7 @@ use crate::EngineKind;
 /// | `require` | no layer of isolation in particular |
 /// | `spill` | what is larger than 50 MiB goes to disk while the session idles, with the native engine |
 /// | `install` | code can't install packages |
+/// | `workspace` | files in memory, seen at `/workspace` |
 ///
 /// The numbers that depend on the engine are in [`Policy::for_engine`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,6 +87,8 @@ pub struct Policy {
     pub spill: Spill,
     /// Whether code may install packages into its session, where the engine can.
     pub install: bool,
+    /// Where the session's files are, and what it sees beside them.
+    pub workspace: WorkspacePolicy,
 }
 
 /// Where the clock of a repeatable run stands: 2020-01-01, a time at which certificates and the like make
@@ -126,6 +130,7 @@ impl Default for Policy {
             require: BTreeSet::new(),
             spill: Spill::default(),
             install: false,
+            workspace: WorkspacePolicy::default(),
         }
     }
 }
@@ -174,6 +179,15 @@ pub enum PolicyError {
     /// Not a size.
     #[error("{0:?} is not a size")]
     Size(String),
+    /// A workspace can't be seen there.
+    #[error("a workspace cannot be at {0:?}")]
+    Workspace(String),
+    /// Skills can't be seen there.
+    #[error("skills cannot be at {0:?} in a workspace")]
+    Skills(String),
+    /// Not the name of a user.
+    #[error("{0:?} is not the name of a user")]
+    User(String),
 }
 
 impl PolicyError {
@@ -205,6 +219,14 @@ impl PolicyError {
             Self::Size(_) => {
                 "write bytes, or a number with KiB, MiB, GiB, TiB, KB, MB, GB or TB, e.g. 256MiB".to_owned()
             }
+            Self::Workspace(_) => {
+                "use an absolute path such as /workspace or /mnt/threads/{id}, and none of the system's".to_owned()
+            }
+            Self::Skills(_) => "use a relative path such as .skills, without '..'".to_owned(),
+            Self::User(_) => {
+                "use up to 64 letters, digits, '.', '_' and '-', the first a letter or digit, and not `system`"
+                    .to_owned()
+            }
         })
     }
 }
@@ -228,6 +250,7 @@ impl Policy {
         check_timeout(self.timeout)?;
         self.check_machine(engine)?;
         check_variables(&self.env)?;
+        self.workspace.check()?;
         for mount in &self.mounts {
             let taken = ["/", "/python", "/usr"].contains(&mount.guest.trim_end_matches('/'))
                 || mount.guest.trim_end_matches('/').is_empty()
@@ -265,6 +288,7 @@ impl Policy {
             require: self.require.clone(),
             spill: self.spill,
             install: self.install,
+            workspace: self.workspace.path.clone(),
             ..GuestSpec::default()
         })
     }
@@ -400,7 +424,7 @@ mod tests {
     fn a_policy_of_an_earlier_version_can_be_read() {
         let mut recorded = serde_json::to_value(Policy::default()).expect("it is plain");
         let fields = recorded.as_object_mut().expect("an object");
-        for new in ["cpus", "processes", "cpu_time", "require", "spill", "install"] {
+        for new in ["cpus", "processes", "cpu_time", "require", "spill", "install", "workspace"] {
             assert!(fields.remove(new).is_some(), "{new}");
         }
         assert_eq!(serde_json::from_value::<Policy>(recorded).ok(), Some(Policy::default()));

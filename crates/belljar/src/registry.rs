@@ -14,7 +14,9 @@ use serde::Serialize;
 use crate::history::History;
 use crate::recipe::{Recipe, is_recipe};
 use crate::sandbox::{ENGINE_LABEL, engine_label};
-use crate::{Checkpoint, EngineKind, Environment, Error, Policy, Runtimes, default_state_dir};
+use crate::session::is_on_disk;
+use crate::workspace::{WorkspacePolicy, Workspaces};
+use crate::{Checkpoint, EngineKind, Environment, Error, Files, Policy, Runtimes, default_state_dir};
 
 /// The sessions that are kept in a state directory.
 ///
@@ -169,12 +171,19 @@ impl Registry {
         let mut policy: Policy = serde_json::from_value(lease.record().policy.clone()).unwrap_or_default();
         let mounts = std::mem::take(&mut policy.mounts);
         policy.install = false;
+        // Directories are the other machine's, too.
+        let WorkspacePolicy { storage, .. } = policy.workspace;
+        policy.workspace = WorkspacePolicy { storage, ..WorkspacePolicy::default() };
+        let workspace = policy.workspace.clone();
         let policy = serde_json::to_value(&policy).unwrap_or_default();
         let labels = engine_label(self.engine_of(&lease.record().environment));
         lease.update(|settings| {
             settings.policy = policy;
             settings.labels.extend(labels);
         })?;
+        if is_on_disk(&workspace) {
+            self.workspaces().create(&lease.record().id)?;
+        }
         let session = info(lease.record(), false);
         Ok(Imported { session, dropped_mounts: mounts.into_iter().map(|mount| mount.guest).collect() })
     }
@@ -221,12 +230,43 @@ impl Registry {
     /// Ends a session and forgets all that was kept of it, also if it is damaged.
     pub fn close(&self, name: &str) -> Result<(), Error> {
         match self.lease(name) {
-            Ok(lease) => Ok(lease.close()?),
+            Ok(lease) => {
+                let id = lease.record().id.clone();
+                let policy =
+                    serde_json::from_value::<Policy>(lease.record().policy.clone()).unwrap_or_default();
+                lease.close()?;
+                match is_on_disk(&policy.workspace) {
+                    true => self.workspaces_of(&policy.workspace).forget(&id),
+                    false => Ok(()),
+                }
+            }
             Err(Error::Store(error)) if error.is_damage() => {
                 Ok(self.store.discard(&self.tenant, &SessionId::parse(name)?)?)
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Where workspaces are, but for sessions that say otherwise.
+    pub fn workspaces(&self) -> Workspaces {
+        Workspaces::of_state(self.store.root(), &self.tenant)
+    }
+
+    /// Where a session's workspace is.
+    pub fn workspaces_of(&self, policy: &WorkspacePolicy) -> Workspaces {
+        policy.root.as_ref().map_or_else(|| self.workspaces(), Workspaces::open)
+    }
+
+    /// The files of a session whose workspace is on disk, without waking it; `None` if it is in memory.
+    pub fn files(&self, name: &str) -> Result<Option<Files>, Error> {
+        let id = SessionId::parse(name)?;
+        let record = self.store.record(&self.tenant, &id)?;
+        let policy: Policy = serde_json::from_value(record.policy.clone())
+            .map_err(|error| Error::RecordedPolicy { session: name.to_owned(), reason: error.to_string() })?;
+        if !is_on_disk(&policy.workspace) {
+            return Ok(None);
+        }
+        self.workspaces_of(&policy.workspace).files(&id, &policy).map(Some)
     }
 
     /// Closes sessions by age and size, and removes what nothing needs any more.

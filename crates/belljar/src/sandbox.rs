@@ -5,19 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use belljar_engine::{Engine, GuestSpec, Layer, Mount, MountAccess};
+use belljar_engine::{Engine, GuestSpec, Layer, Mount, MountAccess, Storage};
 use belljar_native::NativeEngine;
 use belljar_packages::Spec;
 use belljar_runtime::{Cache, Maker, Progress, Quiet, Runtime};
-use belljar_store::{Lease, NewSession, Parent, SessionId, Store, Tenant};
+use belljar_store::{Lease, NewSession, SessionId, Store, StoreError, Tenant};
 use belljar_wasm::{Tracking, WasmEngine};
 use tempfile::TempDir;
 
 use crate::environment::{Assembled, SessionInstaller};
 use crate::keeper::{Keeper, Rules};
 use crate::recipe::Recipe;
-use crate::session::{Live, Slot, Verification};
+use crate::session::{Disk, Live, Place, Slot, Verification, is_on_disk};
 use crate::tool::ToolTable;
+use crate::workspace::{DIRECTORIES, StorageKind, WorkspacePolicy, Workspaces};
 use crate::{
     EngineKind, Environment, Error, Outcome, Policy, Registry, Request, Session, Tool, default_cache_dir,
 };
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     policy: Policy,
     pub(crate) tools: Arc<ToolTable>,
     keeping: Option<Keeping>,
+    /// Where files on disk are, if the policy doesn't say.
+    workspaces: Option<Workspaces>,
     pub(crate) keeper: Keeper,
     /// Engines for sessions that were made in another environment.
     others: Mutex<BTreeMap<String, Arc<dyn Engine>>>,
@@ -96,10 +99,11 @@ impl Sandbox {
 
     /// A new session, made on this thread.
     pub fn session_blocking(&self) -> Result<Session, Error> {
-        let guest = self.shared.engine.boot(Arc::clone(&self.shared.spec))?;
-        let live = Live { guest, lease: None, verification: Verification::default(), changed: false };
-        let (shared, spec) = (Arc::clone(&self.shared), Arc::clone(&self.shared.spec));
-        Ok(Session::new(Slot::new(SessionId::generate(), shared, spec, Arc::default(), Some(live), false)))
+        let id = SessionId::generate();
+        let place = self.shared.place(&id)?;
+        let live = self.shared.boot(&id, &place)?;
+        let shared = Arc::clone(&self.shared);
+        Ok(Session::new(Slot::new(id, shared, place, Arc::default(), Some(live), false)))
     }
 
     /// A new session in the registry, with a name or a generated one; it can be opened again by any process.
@@ -111,14 +115,67 @@ impl Sandbox {
 
     /// [`Sandbox::create`] without async.
     pub fn create_blocking(&self, name: Option<&str>) -> Result<Session, Error> {
-        let id = name.map(SessionId::parse).transpose()?;
+        self.create_with_blocking(name, |_| ())
+    }
+
+    /// A new session in the registry with a policy of its own: `change` is given the sandbox's.
+    pub fn create_with_blocking(
+        &self,
+        name: Option<&str>,
+        change: impl FnOnce(&mut Policy),
+    ) -> Result<Session, Error> {
+        let mut policy = self.shared.policy.clone();
+        change(&mut policy);
+        let base = match policy == self.shared.policy {
+            true => Arc::clone(&self.shared.spec),
+            false => self.shared.spec_for(&policy, self.engine())?,
+        };
+        let id = name.map(SessionId::parse).transpose()?.unwrap_or_else(SessionId::generate);
+        self.shared.check_free(&id)?;
+        let place = self.shared.place_of(&id, base, policy.workspace.clone())?;
         // First the guest: what can't be booted isn't registered.
-        let guest = self.shared.engine.boot(Arc::clone(&self.shared.spec))?;
-        let lease = self.shared.register(id, None)?;
-        let id = lease.record().id.clone();
-        let live = Live { guest, lease: Some(lease), verification: Verification::default(), changed: true };
-        let (shared, spec) = (Arc::clone(&self.shared), Arc::clone(&self.shared.spec));
-        Ok(Session::new(Slot::new(id, shared, spec, Arc::default(), Some(live), true)))
+        let mut live = self.shared.boot(&id, &place)?;
+        live.lease = Some(self.shared.register(id.clone(), policy)?);
+        live.changed = true;
+        let shared = Arc::clone(&self.shared);
+        Ok(Session::new(Slot::new(id, shared, place, Arc::default(), Some(live), true)))
+    }
+
+    /// The session of this name in the registry, made if there is none; a directory of that name which is there
+    /// already becomes its workspace as it is, if files are on disk. `change` is given the sandbox's policy or the one
+    /// that the session was made with.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), belljar::Error> {
+    /// # let sandbox = belljar::Sandbox::builder().state_dir("state").build_blocking()?;
+    /// let thread = sandbox.thread_blocking("abc123", |policy| {
+    ///     policy.workspace.storage = belljar::StorageKind::Disk;
+    ///     policy.workspace.user = Some("ada".to_owned());
+    /// })?;
+    /// thread.run_blocking("open('notes.txt', 'w').write('kept')")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn thread_blocking(&self, name: &str, change: impl FnOnce(&mut Policy)) -> Result<Session, Error> {
+        match self.registry()?.contains(name)? {
+            true => self.open_with_blocking(name, change),
+            false => self.create_with_blocking(Some(name), change),
+        }
+    }
+
+    /// [`Sandbox::thread_blocking`] for async code.
+    pub async fn thread(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Policy) + Send + 'static,
+    ) -> Result<Session, Error> {
+        let name = name.to_owned();
+        self.in_background(move |sandbox| sandbox.thread_blocking(&name, change)).await
+    }
+
+    /// Where workspaces on disk and skills are, if a directory for them is known.
+    pub fn workspaces(&self) -> Result<Workspaces, Error> {
+        self.shared.workspaces(&self.shared.policy.workspace)
     }
 
     /// Opens a session of the registry; it wakes at its first use. It has the policy that it was made with.
@@ -141,8 +198,9 @@ impl Sandbox {
         let mut policy: Policy = serde_json::from_value(record.policy.clone())
             .map_err(|error| Error::RecordedPolicy { session: name.to_owned(), reason: error.to_string() })?;
         change(&mut policy);
-        let spec = self.shared.spec_for(&policy, self.shared.kind_of(&record.environment))?;
-        let mut slot = Slot::new(id, Arc::clone(&self.shared), spec, Arc::default(), None, true);
+        let base = self.shared.spec_for(&policy, self.shared.kind_of(&record.environment))?;
+        let place = self.shared.place_of(&id, base, policy.workspace)?;
+        let mut slot = Slot::new(id, Arc::clone(&self.shared), place, Arc::default(), None, true);
         slot.cells = record.cells;
         Ok(Session::new(slot))
     }
@@ -239,35 +297,25 @@ impl Shared {
     }
 
     /// Adds a session to the registry.
-    fn register(&self, id: Option<SessionId>, parent: Option<Parent>) -> Result<Lease, Error> {
+    fn register(&self, id: SessionId, mut policy: Policy) -> Result<Lease, Error> {
         // It will be read in other directories.
-        let mut policy = self.policy.clone();
+        if is_on_disk(&policy.workspace) {
+            policy.workspace.root = Some(self.workspaces(&policy.workspace)?.root().to_owned());
+        }
         for mount in &mut policy.mounts {
             mount.host = std::path::absolute(&mount.host).unwrap_or_else(|_| mount.host.clone());
         }
         let policy = serde_json::to_value(&policy).unwrap_or_default();
-        self.register_with(id, self.engine.environment().to_owned(), policy, parent)
-    }
-
-    fn register_with(
-        &self,
-        id: Option<SessionId>,
-        environment: String,
-        policy: serde_json::Value,
-        parent: Option<Parent>,
-    ) -> Result<Lease, Error> {
         let keeping = self.keeping()?;
-        if environment == self.engine.environment() {
-            // So that a later version of Belljar still has it.
-            let pinned =
-                keeping.store.pin_environment(&environment, |directory| self.origin.pin(directory))?;
-            if WasmEngine::is_foreign(&pinned) {
-                // Somebody imported a session in it first; of what they sent only a part is known to be the same.
-                keeping.store.replace_environment(&environment, |directory| self.origin.pin(directory))?;
-            }
+        let environment = self.engine.environment().to_owned();
+        // So that a later version of Belljar still has it.
+        let pinned = keeping.store.pin_environment(&environment, |directory| self.origin.pin(directory))?;
+        if WasmEngine::is_foreign(&pinned) {
+            // Somebody imported a session in it first; of what they sent only a part is known to be the same.
+            keeping.store.replace_environment(&environment, |directory| self.origin.pin(directory))?;
         }
         let labels = engine_label(self.origin.kind());
-        let new = NewSession { id, environment, policy, parent, labels };
+        let new = NewSession { id: Some(id), environment, policy, parent: None, labels };
         Ok(keeping.store.create(&keeping.tenant, new)?)
     }
 
@@ -307,11 +355,91 @@ impl Shared {
         }
     }
 
+    /// Refuses a name that is taken, before anything is made for it.
+    pub(crate) fn check_free(&self, id: &SessionId) -> Result<(), Error> {
+        let keeping = self.keeping()?;
+        match keeping.store.record(&keeping.tenant, id) {
+            Ok(_) => {
+                let path = keeping.store.root().to_owned();
+                Err(StoreError::Exists { session: id.clone(), path }.into())
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Where workspaces are that this policy speaks of.
+    pub(crate) fn workspaces(&self, policy: &WorkspacePolicy) -> Result<Workspaces, Error> {
+        match &policy.root {
+            Some(root) => Ok(Workspaces::open(root)),
+            None => self.workspaces.clone().ok_or(Error::NoWorkspaces),
+        }
+    }
+
+    /// What a new session of this name is made from.
+    fn place(&self, id: &SessionId) -> Result<Place, Error> {
+        self.place_of(id, Arc::clone(&self.spec), self.policy.workspace.clone())
+    }
+
+    /// What a session of this name is made from.
+    pub(crate) fn place_of(
+        &self,
+        id: &SessionId,
+        base: Arc<GuestSpec>,
+        workspace: WorkspacePolicy,
+    ) -> Result<Place, Error> {
+        let workspaces = match self.workspaces(&workspace) {
+            Err(_) if workspace.is_same_for_all() => {
+                return Ok(Place { spec: Arc::clone(&base), base, workspace });
+            }
+            workspaces => workspaces?,
+        };
+        let path = workspace.path_of(id.as_str());
+        let mounts = workspaces.mounts(id, &workspace, &path)?;
+        if workspace.is_same_for_all() && mounts.is_empty() {
+            return Ok(Place { spec: Arc::clone(&base), base, workspace });
+        }
+        let mut spec = GuestSpec::clone(&base);
+        spec.workspace = path;
+        spec.mounts.extend(mounts);
+        if is_on_disk(&workspace) {
+            spec.storage = Storage::Disk(workspaces.thread(id));
+        }
+        Ok(Place { spec: Arc::new(spec), base, workspace })
+    }
+
+    /// A new session's guest, with its directory if it has one.
+    fn boot(&self, id: &SessionId, place: &Place) -> Result<Live, Error> {
+        let made = match is_on_disk(&place.workspace) {
+            true => {
+                Some((self.workspaces(&place.workspace)?, self.workspaces(&place.workspace)?.create(id)?))
+            }
+            false => None,
+        };
+        let booted = self.engine.boot(Arc::clone(&place.spec)).map_err(Error::from);
+        let live = booted.and_then(|guest| {
+            let disk = self.disk(id, place, self.engine.name())?;
+            Ok(Live { guest, disk, lease: None, verification: Verification::default(), changed: false })
+        });
+        if let (Err(_), Some((workspaces, true))) = (&live, made) {
+            let _ = workspaces.remove(id);
+        }
+        live
+    }
+
+    /// The directory of a session, if it has one.
+    pub(crate) fn disk(&self, id: &SessionId, place: &Place, engine: &str) -> Result<Option<Disk>, Error> {
+        if !is_on_disk(&place.workspace) {
+            return Ok(None);
+        }
+        let workspaces = self.workspaces(&place.workspace)?;
+        Disk::open(&workspaces, id, place, engine == "native").map(Some)
+    }
+
     /// What guests with this policy are made from.
     fn spec_for(&self, policy: &Policy, engine: EngineKind) -> Result<Arc<GuestSpec>, Error> {
         let spec = policy.spec(engine)?;
-        let (tools, argv) = (self.spec.tools.clone(), self.spec.argv.clone());
-        Ok(Arc::new(GuestSpec { tools, argv, ..spec }))
+        let GuestSpec { tools, argv, directories, .. } = GuestSpec::clone(&self.spec);
+        Ok(Arc::new(GuestSpec { tools, argv, directories, ..spec }))
     }
 }
 
@@ -387,6 +515,46 @@ impl SandboxBuilder {
     pub fn env(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let (name, value) = (name.into(), value.into());
         self.change(move |policy| drop(policy.env.insert(name, value)))
+    }
+
+    /// Where the files of sessions are: in memory, or in a directory of the host for each.
+    pub fn storage(self, storage: StorageKind) -> Self {
+        self.change(move |policy| policy.workspace.storage = storage)
+    }
+
+    /// Bytes of files that a session may have.
+    pub fn quota(self, bytes: u64) -> Self {
+        self.change(move |policy| policy.file_bytes = bytes)
+    }
+
+    /// The directory with `threads/` and `skills/`; by default one in the state directory.
+    pub fn workspace_root(self, directory: impl Into<PathBuf>) -> Self {
+        let directory = directory.into();
+        self.change(move |policy| policy.workspace.root = Some(directory))
+    }
+
+    /// Where sessions see their workspace, instead of `/workspace`; `{id}` is the session's name.
+    pub fn workspace_path(self, guest: impl Into<String>) -> Self {
+        let guest = guest.into();
+        self.change(move |policy| policy.workspace.path = guest)
+    }
+
+    /// Where sessions see skills in their workspace, instead of `.skills`.
+    pub fn skills(self, relative: impl Into<String>) -> Self {
+        let relative = relative.into();
+        self.change(move |policy| policy.workspace.skills = Some(relative))
+    }
+
+    /// Whose skills sessions see.
+    pub fn user(self, user: impl Into<String>) -> Self {
+        let user = user.into();
+        self.change(move |policy| policy.workspace.user = Some(user))
+    }
+
+    /// Another thread on disk, which sessions see read-only at `.ticket`.
+    pub fn ticket(self, thread: impl Into<String>) -> Self {
+        let thread = thread.into();
+        self.change(move |policy| policy.workspace.ticket = Some(thread))
     }
 
     /// Starts nothing where this [layer](Layer) of the engine's isolation is missing.
@@ -547,8 +715,18 @@ impl SandboxBuilder {
     /// Makes the sandbox on this thread.
     pub fn build_blocking(mut self) -> Result<Sandbox, Error> {
         let kind = *self.engine.get_or_insert(self.environment.engine);
-        let policy = self.take_policy(kind);
+        let mut policy = self.take_policy(kind);
+        let tenant = self.tenant.clone().unwrap_or_else(Tenant::local);
+        if let Some(root) = policy.workspace.root.take() {
+            // Tenants share nothing.
+            let root =
+                if tenant == Tenant::local() { root } else { root.join("tenants").join(tenant.as_str()) };
+            policy.workspace.root = Some(std::path::absolute(&root).unwrap_or(root));
+        }
         let mut spec = policy.spec(kind)?;
+        if self.state_dir.is_some() || policy.workspace.root.is_some() {
+            spec.directories = DIRECTORIES.map(str::to_owned).to_vec();
+        }
         let tools = ToolTable::new(std::mem::take(&mut self.tools))?;
         spec.tools = tools.specs();
         if let Some(argv) = self.argv.take() {
@@ -561,10 +739,11 @@ impl SandboxBuilder {
         check_layers(engine.as_ref(), &spec)?;
         let spec = Arc::new(spec);
         engine.warm(&spec, self.warm);
+        let workspaces = self.state_dir.as_deref().map(|state| Workspaces::of_state(state, &tenant));
         let keeping = self.state_dir.map(|directory| {
             Ok::<_, Error>(Keeping {
                 store: Store::open(directory)?,
-                tenant: self.tenant.unwrap_or_else(Tenant::local),
+                tenant,
                 wait: self.wait.unwrap_or(WAIT),
                 each_cell: self.durable_cells,
             })
@@ -580,6 +759,7 @@ impl SandboxBuilder {
             policy,
             tools: Arc::new(tools),
             keeping: keeping.transpose()?,
+            workspaces,
             keeper: Keeper::new(rules),
             others: Mutex::default(),
             runtimes: self.runtimes,

@@ -1,22 +1,27 @@
 //! One interpreter with its variables and files.
 
 mod commands;
+mod disk;
 mod interrupts;
 mod slot;
 mod verification;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_engine::{CellHost, Descent, Engine, Event, Interrupter, Snapshot, ToolCall, ToolReply};
+use belljar_engine::{
+    CellHost, Descent, Engine, Event, FileDoor, FileError, FileOp, FileReply, Interrupter, ToolCall,
+    ToolReply,
+};
 use belljar_store::SessionId;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, oneshot};
 
 pub use self::commands::SessionDescription;
+pub(crate) use self::disk::{Disk, is_on_disk};
 pub(crate) use self::interrupts::Switch;
-pub(crate) use self::slot::{Life, Live, Slot};
+pub(crate) use self::slot::{Ancestor, Life, Live, Place, Slot};
 pub(crate) use self::verification::Verification;
 use crate::cell::{CellLife, InterruptOnDrop};
 use crate::events::EventQueue;
@@ -24,7 +29,7 @@ use crate::history::History;
 use crate::registry::export;
 use crate::sandbox::Shared;
 use crate::tool::ToolTable;
-use crate::{Checkpoint, Error, Outcome, Request, RunningCell, Which};
+use crate::{Checkpoint, Error, Files, Outcome, Request, RunningCell, Which};
 
 /// One interpreter with its variables and files. It runs one cell at a time; further ones wait their turn.
 ///
@@ -39,14 +44,15 @@ pub struct Session {
     switch: Arc<Switch>,
     tools: Arc<ToolTable>,
     shared: Arc<Shared>,
+    place: Place,
 }
 
 impl Session {
     pub(crate) fn new(slot: Slot) -> Self {
         let (id, switch, shared) = (slot.id.clone(), Arc::clone(&slot.switch), Arc::clone(&slot.shared));
-        let registered = slot.registered;
-        let session =
-            Self { id, switch, tools: Arc::clone(&shared.tools), slot: Arc::new(Mutex::new(slot)), shared };
+        let (registered, place) = (slot.registered, slot.place.clone());
+        let tools = Arc::clone(&shared.tools);
+        let session = Self { id, switch, tools, slot: Arc::new(Mutex::new(slot)), shared, place };
         if registered {
             session.shared.keeper.add(&session.slot);
         }
@@ -107,26 +113,49 @@ impl Session {
         self.slot.blocking_lock().settle();
     }
 
+    /// The session's files: to read, write, find and watch them from outside, also while a cell runs where the engine
+    /// can.
+    pub fn files(&self) -> Result<Files, Error> {
+        let workspace = &self.place.workspace;
+        if is_on_disk(workspace) {
+            return self.shared.workspaces(workspace)?.files(&self.id, &self.place.policy());
+        }
+        let door = SlotDoor { slot: Arc::clone(&self.slot), switch: Arc::clone(&self.switch) };
+        Ok(Files::new(Arc::new(door), self.place.spec.workspace.clone(), None))
+    }
+
+    /// Where its files are on the host, if they are on disk.
+    pub fn directory(&self) -> Option<PathBuf> {
+        let workspace = &self.place.workspace;
+        let workspaces = is_on_disk(workspace).then(|| self.shared.workspaces(workspace).ok()).flatten();
+        workspaces.map(|workspaces| workspaces.thread(&self.id))
+    }
+
+    /// Where it sees its workspace.
+    pub fn workspace_path(&self) -> &str {
+        &self.place.spec.workspace
+    }
+
     /// Puts a file into the session, at an absolute guest path or one below the workspace.
     pub async fn write_file(&self, path: &str, contents: &[u8]) -> Result<(), Error> {
-        let (path, contents) = (guest_path(path), contents.to_vec());
-        self.in_background(move |slot| write_file(slot, &path, &contents)).await
+        let (path, contents) = (path.to_owned(), contents.to_vec());
+        self.in_background(move |slot| slot.write_file(&path, &contents)).await
     }
 
     /// [`Session::write_file`] without async.
     pub fn write_file_blocking(&self, path: &str, contents: &[u8]) -> Result<(), Error> {
-        write_file(&mut self.slot.blocking_lock(), &guest_path(path), contents)
+        self.slot.blocking_lock().write_file(path, contents)
     }
 
     /// Reads a file of the session.
     pub async fn read_file(&self, path: &str) -> Result<Vec<u8>, Error> {
-        let path = guest_path(path);
-        self.in_background(move |slot| slot.with_guest(|guest| guest.read_file(&path))).await
+        let path = path.to_owned();
+        self.in_background(move |slot| slot.read_file(&path)).await
     }
 
     /// [`Session::read_file`] without async.
     pub fn read_file_blocking(&self, path: &str) -> Result<Vec<u8>, Error> {
-        self.slot.blocking_lock().with_guest(|guest| guest.read_file(&guest_path(path)))
+        self.slot.blocking_lock().read_file(path)
     }
 
     /// Keeps the session as it is now: variables and files. A name is optional; there is always a number.
@@ -188,12 +217,12 @@ impl Session {
 
     /// Numbers of the cells that can be taken back, the last one first.
     pub async fn undoable(&self) -> Result<Vec<u32>, Error> {
-        self.in_background(|slot| slot.with_guest(|guest| guest.undoable())).await
+        self.in_background(Slot::undoable).await
     }
 
     /// [`Session::undoable`] without async.
     pub fn undoable_blocking(&self) -> Result<Vec<u32>, Error> {
-        self.slot.blocking_lock().with_guest(|guest| guest.undoable())
+        self.slot.blocking_lock().undoable()
     }
 
     /// So many children that start from the session as it is now and then go their own ways: variables, files
@@ -366,14 +395,31 @@ impl Drop for Session {
     }
 }
 
-fn write_file(slot: &mut Slot, path: &str, contents: &[u8]) -> Result<(), Error> {
-    slot.live()?.changed = true;
-    slot.with_guest(|guest| guest.write_file(path, contents))
+/// A way to the files of a session whose workspace is in memory: around the running cell if the engine can, else
+/// after it.
+struct SlotDoor {
+    slot: Arc<Mutex<Slot>>,
+    switch: Arc<Switch>,
+}
+
+impl FileDoor for SlotDoor {
+    fn file(&self, operation: FileOp) -> Result<FileReply, FileError> {
+        let changes = operation.changes();
+        let done = match self.switch.door() {
+            Some(door) => door.file(operation),
+            None => return self.slot.blocking_lock().file(operation),
+        };
+        // Whoever has it now runs a cell, which is a change itself.
+        if changes && let Ok(mut slot) = self.slot.try_lock() {
+            slot.mark_changed();
+        }
+        done
+    }
 }
 
 /// Children of a session, one for each name or missing name.
 fn fork(slot: &mut Slot, which: Option<&Which>, names: &[Option<SessionId>]) -> Result<Vec<Session>, Error> {
-    let (snapshot, checkpoint) = slot.parent_snapshot(which)?;
+    let ancestor = slot.parent_snapshot(which)?;
     if slot.registered {
         // So that children share with it on disk, and only what is right.
         slot.commit()?;
@@ -383,7 +429,7 @@ fn fork(slot: &mut Slot, which: Option<&Which>, names: &[Option<SessionId>]) -> 
     let mut children: Vec<Slot> = Vec::with_capacity(names.len());
     for name in names {
         let id = name.clone().unwrap_or_else(SessionId::generate);
-        match make_child(slot, id, engine.as_ref(), snapshot.as_ref(), checkpoint.as_ref()) {
+        match make_child(slot, id, engine.as_ref(), &ancestor) {
             Ok(child) => children.push(child),
             Err(error) => {
                 // All or none: nobody would know of those that were made.
@@ -401,20 +447,45 @@ fn make_child(
     parent: &mut Slot,
     id: SessionId,
     engine: &dyn Engine,
-    snapshot: &dyn Snapshot,
-    checkpoint: Option<&Checkpoint>,
+    ancestor: &Ancestor,
 ) -> Result<Slot, Error> {
-    // In the registry a child is its name; elsewhere it is its number, so that a seeded run can be repeated.
-    let number = if parent.registered { number_of(&id) } else { parent.children };
-    parent.children += 1;
-    let guest = engine.resume(snapshot, Arc::clone(&parent.spec), Descent::Child(number))?;
-    let mut live = Live { guest, lease: None, verification: Verification::default(), changed: true };
+    let shared = Arc::clone(&parent.shared);
+    let place = shared.place_of(&id, Arc::clone(&parent.place.base), parent.place.workspace.clone())?;
+    // A name that is taken is found before anything is written under it.
     if parent.registered {
-        live.lease = Some(parent.fork_on_disk(&id, checkpoint)?);
+        shared.check_free(&id)?;
     }
-    let (shared, spec) = (Arc::clone(&parent.shared), Arc::clone(&parent.spec));
-    let mut child = Slot::new(id, shared, spec, Arc::default(), Some(live), parent.registered);
-    child.cells = checkpoint.map_or(parent.cells, |point| point.cell);
+    if let (Some(disk), Some(files)) = (&mut parent.live()?.disk, &ancestor.files) {
+        disk.copy_to(&id, files)?;
+    }
+    let made = make_guest(parent, &id, engine, ancestor, &place);
+    if made.is_err() && is_on_disk(&place.workspace) {
+        let _ = shared.workspaces(&place.workspace)?.remove(&id);
+    }
+    made
+}
+
+fn make_guest(
+    parent: &mut Slot,
+    id: &SessionId,
+    engine: &dyn Engine,
+    ancestor: &Ancestor,
+    place: &Place,
+) -> Result<Slot, Error> {
+    let Ancestor { snapshot, checkpoint, .. } = ancestor;
+    // In the registry a child is its name; elsewhere it is its number, so that a seeded run can be repeated.
+    let number = if parent.registered { number_of(id) } else { parent.children };
+    parent.children += 1;
+    let guest = engine.resume(snapshot.as_ref(), Arc::clone(&place.spec), Descent::Child(number))?;
+    let disk = parent.shared.disk(id, place, engine.name())?;
+    let mut live = Live { guest, disk, lease: None, verification: Verification::default(), changed: true };
+    if parent.registered {
+        live.lease = Some(parent.fork_on_disk(id, checkpoint.as_ref())?);
+    }
+    let shared = Arc::clone(&parent.shared);
+    let mut child =
+        Slot::new(id.clone(), shared, place.clone(), Arc::default(), Some(live), parent.registered);
+    child.cells = checkpoint.as_ref().map_or(parent.cells, |point| point.cell);
     if parent.registered {
         let noted = child.note("fork", format!("a child of {}", parent.id));
         if let Err(error) = noted.and_then(|()| child.commit()) {
@@ -429,10 +500,6 @@ fn make_child(
 fn number_of(id: &SessionId) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     id.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, mix)
-}
-
-fn guest_path(path: &str) -> String {
-    if path.starts_with('/') { path.to_owned() } else { format!("/workspace/{path}") }
 }
 
 /// The host's side of a cell.

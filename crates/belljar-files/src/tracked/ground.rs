@@ -334,7 +334,7 @@ fn create(parent: &OwnedFd) -> io::Result<(String, File)> {
 }
 
 /// Removes all that is in a directory, however deep it is: what is further down comes up first.
-fn empty(top: &OwnedFd) -> io::Result<()> {
+pub(super) fn empty(top: &OwnedFd) -> io::Result<()> {
     let mut moved = 0_u64;
     for _ in 0..MOST_ROUNDS {
         let mut found_any = false;

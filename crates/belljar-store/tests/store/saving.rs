@@ -174,7 +174,7 @@ fn checkpoints() {
     let mut live = live([(0, 1), (5, 2)]);
     live.contents.undo = b"undo".to_vec();
     live.commit(&mut lease).unwrap();
-    let note = |name: &str| CheckpointNote { name: Some(name.into()), cell: 3, code_excerpt: None };
+    let note = |name: &str| CheckpointNote { name: Some(name.into()), cell: 3, ..CheckpointNote::default() };
     let (one, tag) = lease.checkpoint(&live.saved(), live.facts(), note("one")).unwrap();
     assert_eq!((one.number, one.name.as_deref(), one.cell, one.bytes), (1, Some("one"), 3, 8192));
     // The same moment as the head is the same point.

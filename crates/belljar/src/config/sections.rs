@@ -9,14 +9,14 @@ use belljar_packages::{Spec, read_text};
 
 use super::error::{ConfigError, Place};
 use super::reader::{Entry, Section};
-use crate::{EngineKind, Policy};
+use crate::{EngineKind, Policy, StorageKind};
 
 /// The only Python that the wasm engine has.
 const PYTHON: &str = "3.14";
 
 /// All tables with keys of their own, and those.
 pub(super) const TABLES: &[(&str, &[&str])] = &[
-    ("", &["engine", "python_version", "cache_dir", "environment", "policy", "mounts"]),
+    ("", &["engine", "python_version", "cache_dir", "environment", "policy", "mounts", "workspace"]),
     (
         "environment",
         &["packages", "preload", "setup", "setup_file", "lock", "name", "stdlib", "inject_setup"],
@@ -48,6 +48,7 @@ pub(super) const TABLES: &[(&str, &[&str])] = &[
             "install",
         ],
     ),
+    ("workspace", &["storage", "quota", "files", "root", "path", "skills", "user", "ticket"]),
 ];
 
 type Result<T> = std::result::Result<T, ConfigError>;
@@ -214,6 +215,54 @@ impl PolicySection {
         if let Some(seed) = self.seed {
             policy.repeat(seed);
         }
+    }
+}
+
+/// `[workspace]`: what it says, and nothing else.
+#[derive(Clone, Debug, Default)]
+pub(super) struct WorkspaceSection {
+    storage: Option<StorageKind>,
+    quota: Option<u64>,
+    files: Option<u64>,
+    root: Option<PathBuf>,
+    path: Option<String>,
+    skills: Option<Option<String>>,
+    user: Option<String>,
+    ticket: Option<String>,
+}
+
+impl WorkspaceSection {
+    pub(super) fn read(section: &Section<'_>) -> Result<Self> {
+        Ok(Self {
+            storage: optional(section.entry("storage")?, storage)?,
+            quota: optional(section.entry("quota")?, |entry| entry.size())?,
+            files: optional(section.entry("files")?, |entry| entry.number())?,
+            root: optional(section.entry("root")?, |entry| entry.path())?,
+            path: text(section, "path")?,
+            skills: text(section, "skills")?.map(|at| Some(at).filter(|at| !at.is_empty())),
+            user: text(section, "user")?,
+            ticket: text(section, "ticket")?,
+        })
+    }
+
+    pub(super) fn change(&self, policy: &mut Policy) {
+        policy.file_bytes = self.quota.unwrap_or(policy.file_bytes);
+        policy.file_count = self.files.unwrap_or(policy.file_count);
+        let workspace = &mut policy.workspace;
+        workspace.storage = self.storage.unwrap_or(workspace.storage);
+        workspace.root = self.root.clone().or(workspace.root.take());
+        workspace.path = self.path.clone().unwrap_or_else(|| workspace.path.clone());
+        workspace.skills = self.skills.clone().unwrap_or_else(|| workspace.skills.clone());
+        workspace.user = self.user.clone().or(workspace.user.take());
+        workspace.ticket = self.ticket.clone().or(workspace.ticket.take());
+    }
+}
+
+fn storage(entry: Entry<'_>) -> Result<StorageKind> {
+    match entry.text()? {
+        "memory" => Ok(StorageKind::Memory),
+        "disk" => Ok(StorageKind::Disk),
+        _ => Err(entry.wrong("\"memory\" or \"disk\"")),
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use belljar_engine::{CellHost, Event, Layer, ProcessInfo, ProcessOutput};
+use belljar_engine::{CellHost, Event, Layer, ProcessInfo, ProcessOutput, Rollback, State, Status};
 use belljar_store::HistoryEntry;
 use serde::Serialize;
 
 use super::slot::{bounded, now_ms};
-use super::{Session, Slot, guest_path};
+use super::{Session, Slot, is_on_disk};
 use crate::events::EventQueue;
 use crate::{CommandOutcome, CommandRequest, Error, RunningCommand};
 
@@ -132,7 +132,19 @@ impl Slot {
         let command = self.prepared(request)?;
         let line = command.line.clone();
         let started_ms = now_ms();
-        let report = self.with_guest(|guest| guest.command(command, host))?;
+        let watched = self.begin()?;
+        let report = self.with_guest(|guest| guest.command(command, host));
+        drop(watched);
+        let mut report = report?;
+        let full = report.status == Status::DiskFull && self.place.spec.rollback != Rollback::Never;
+        let state = if full { State::RolledBack } else { State::Kept };
+        self.end(state, &mut report.changes, &mut report.notes)?;
+        if full && is_on_disk(&self.place.workspace) {
+            report
+                .notes
+                .push("what the command wrote was taken back, since there was no room for it".to_owned());
+        }
+        report.usage.file_bytes += self.disk_bytes();
         self.used = std::time::Instant::now();
         let outcome = CommandOutcome::new(report, self.id.to_string());
         if self.registered {
@@ -156,8 +168,8 @@ impl Slot {
 
     /// Wakes the session, which the command may change.
     fn prepared(&mut self, request: CommandRequest) -> Result<belljar_engine::Command, Error> {
-        let mut command = request.checked(self.spec.limits.wall)?;
-        command.directory = command.directory.as_deref().map(guest_path);
+        let mut command = request.checked(self.place.spec.limits.wall)?;
+        command.directory = command.directory.as_deref().map(|path| self.place.guest_path(path));
         self.live()?.changed = true;
         Ok(command)
     }

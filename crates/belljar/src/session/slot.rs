@@ -3,19 +3,27 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use belljar_engine::{Cell, CellHost, Descent, Engine, EngineError, Guest, GuestSpec, Snapshot};
+use belljar_engine::{
+    ALIASES, Cell, CellHost, Changes, Descent, Engine, EngineError, FileDoor, FileError, FileErrorCode,
+    FileOp, FileReply, Guest, GuestSpec, Interrupter, Limits, Snapshot, State,
+};
+use belljar_files::{Moment as Files, operations};
 use belljar_store::{CheckpointNote, Facts, HistoryEntry, Lease, Loaded, Moment, SessionId};
 
 use super::Switch;
+use super::disk::{Disk, Poller, is_on_disk};
 use super::verification::Verification;
 use crate::checkpoint::{Checkpoint, HeldCheckpoint, Which};
 use crate::sandbox::{Shared, check_layers};
-use crate::{Error, Outcome, Request};
+use crate::workspace::WorkspacePolicy;
+use crate::{Error, Outcome, Policy, Request};
 
 /// Checkpoints of a session that isn't registered are held in memory; the oldest go beyond this many.
 const MOST_HELD: usize = 1000;
 /// How much of a cell's code a checkpoint shows.
 const EXCERPT: usize = 200;
+/// Bytes of a file that is read whole.
+const MOST_READ: u64 = 1 << 30;
 /// Bytes of JSON; a longer outcome isn't written to the history whole.
 const LONGEST_OUTCOME: usize = 1 << 20;
 
@@ -23,7 +31,7 @@ const LONGEST_OUTCOME: usize = 1 << 20;
 pub(crate) struct Slot {
     pub(crate) id: SessionId,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) spec: Arc<GuestSpec>,
+    pub(crate) place: Place,
     pub(crate) switch: Arc<Switch>,
     pub(crate) life: Life,
     /// Cells so far.
@@ -42,6 +50,29 @@ pub(crate) struct Slot {
     rested: Option<Instant>,
 }
 
+/// What a session's guests are made from.
+#[derive(Clone)]
+pub(crate) struct Place {
+    /// But for what is its own.
+    pub(crate) base: Arc<GuestSpec>,
+    /// With its own directory and what it sees in it.
+    pub(crate) spec: Arc<GuestSpec>,
+    pub(crate) workspace: WorkspacePolicy,
+}
+
+impl Place {
+    /// What of the policy is about files.
+    pub(crate) fn policy(&self) -> Policy {
+        let Limits { file_bytes, file_count, .. } = self.spec.limits;
+        Policy { file_bytes, file_count, workspace: self.workspace.clone(), ..Policy::default() }
+    }
+
+    /// An absolute guest path, of one that may be relative to the workspace.
+    pub(crate) fn guest_path(&self, path: &str) -> String {
+        if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", self.spec.workspace) }
+    }
+}
+
 /// Where the session is.
 pub(crate) enum Life {
     /// In memory.
@@ -52,9 +83,19 @@ pub(crate) enum Life {
     Closed,
 }
 
+/// What children start from.
+pub(crate) struct Ancestor {
+    pub(crate) snapshot: Arc<dyn Snapshot>,
+    /// The files, if they are on disk.
+    pub(crate) files: Option<Files>,
+    pub(crate) checkpoint: Option<Checkpoint>,
+}
+
 /// A guest in memory.
 pub(crate) struct Live {
     pub(crate) guest: Box<dyn Guest>,
+    /// Its files, if they are on disk.
+    pub(crate) disk: Option<Disk>,
     /// The right to keep it, for those in the registry.
     pub(crate) lease: Option<Lease>,
     /// What was read of it and not verified yet.
@@ -67,20 +108,20 @@ impl Slot {
     pub(crate) fn new(
         id: SessionId,
         shared: Arc<Shared>,
-        spec: Arc<GuestSpec>,
+        place: Place,
         switch: Arc<Switch>,
         live: Option<Live>,
         registered: bool,
     ) -> Self {
         if let Some(live) = &live {
-            switch.lead_to(Some(live.guest.interrupter()));
+            switch.lead_to(live.guest.as_ref());
         }
         let cells =
             live.as_ref().and_then(|live| live.lease.as_ref()).map_or(0, |lease| lease.record().cells);
         Self {
             id,
             shared,
-            spec,
+            place,
             switch,
             life: live.map_or(Life::Asleep, |live| Life::Live(Box::new(live))),
             cells,
@@ -144,9 +185,9 @@ impl Slot {
 
     fn wake(&mut self) -> Result<(), Error> {
         let lease = self.shared.acquire(&self.id)?;
-        let live = wake(&self.shared, &self.spec, lease)?;
+        let live = wake(&self.shared, &self.place, lease)?;
         self.cells = live.lease.as_ref().map_or(self.cells, |lease| lease.record().cells);
-        self.switch.lead_to(Some(live.guest.interrupter()));
+        self.switch.lead_to(live.guest.as_ref());
         self.life = Life::Live(Box::new(live));
         self.shared.keeper.look_again();
         Ok(())
@@ -161,8 +202,13 @@ impl Slot {
         let number = self.cells + 1;
         let started_ms = now_ms();
         let cell = Cell { number, file: request.file, code: request.code };
-        let report = self.with_guest(|guest| guest.run(cell, host))?;
+        let watched = self.begin()?;
+        let report = self.with_guest(|guest| guest.run(cell, host));
+        drop(watched);
+        let mut report = report?;
         self.cells = number;
+        self.end(report.state, &mut report.changes, &mut report.notes)?;
+        report.usage.file_bytes += self.disk_bytes();
         let outcome = Outcome::new(report, self.id.to_string(), number);
         let code = String::from_utf8_lossy(&code);
         self.last_code = Some(excerpt(&code));
@@ -184,6 +230,39 @@ impl Slot {
             self.commit_if_each()?;
         }
         Ok(outcome)
+    }
+
+    /// Something is about to run that may change files on disk. They are watched until what is returned is dropped.
+    pub(super) fn begin(&mut self) -> Result<Option<Poller>, Error> {
+        let switch = Arc::clone(&self.switch);
+        match &mut self.live()?.disk {
+            Some(disk) => disk.begin(switch as Arc<dyn Interrupter>),
+            None => Ok(None),
+        }
+    }
+
+    /// It has ended: adds what it changed on disk, or puts that back.
+    pub(super) fn end(
+        &mut self,
+        state: State,
+        changes: &mut Changes,
+        notes: &mut Vec<String>,
+    ) -> Result<(), Error> {
+        let cell = self.cells;
+        let Some(disk) = &mut self.live()?.disk else { return Ok(()) };
+        match state {
+            State::RolledBack => notes.extend(disk.roll_back()?),
+            State::Kept | State::Lost => disk.finish(cell, changes)?,
+        }
+        Ok(())
+    }
+
+    /// Bytes of files on disk that the engine doesn't count.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        match &self.life {
+            Life::Live(live) => live.disk.as_ref().map_or(0, Disk::uncounted),
+            Life::Asleep | Life::Closed => 0,
+        }
     }
 
     pub(super) fn commit_if_each(&mut self) -> Result<(), Error> {
@@ -211,16 +290,68 @@ impl Slot {
     /// The guest failed. One in the registry goes on from what is on disk; another is over if its guest is gone.
     fn lose(&mut self, error: EngineError) -> Error {
         if matches!(error, EngineError::Gone(_)) {
-            self.switch.lead_to(None);
+            self.switch.lead_nowhere();
             self.life = if self.registered { Life::Asleep } else { Life::Closed };
         }
         error.into()
+    }
+
+    /// Does something with the files of a workspace in memory.
+    pub(crate) fn file(&mut self, operation: FileOp) -> Result<FileReply, FileError> {
+        let failed = |error: Error| FileError::told(FileErrorCode::Failed, "", error.to_string());
+        let changes = operation.changes();
+        let live = self.live().map_err(failed)?;
+        live.changed |= changes;
+        live.guest.file(operation)
+    }
+
+    /// There is something that isn't on disk.
+    pub(crate) fn mark_changed(&mut self) {
+        if let Life::Live(live) = &mut self.life {
+            live.changed = true;
+        }
+    }
+
+    /// Reads a file, by an absolute guest path or one below the workspace.
+    pub(crate) fn read_file(&mut self, path: &str) -> Result<Vec<u8>, Error> {
+        match self.own_file(path) {
+            Some((door, relative)) => Ok(operations::read(door.as_ref(), &relative, MOST_READ)?),
+            None => {
+                let path = self.place.guest_path(path);
+                self.with_guest(|guest| guest.read_file(&path))
+            }
+        }
+    }
+
+    /// Writes a file, likewise.
+    pub(crate) fn write_file(&mut self, path: &str, contents: &[u8]) -> Result<(), Error> {
+        match self.own_file(path) {
+            Some((door, relative)) => {
+                operations::write(door.as_ref(), &relative, &mut &*contents)?;
+                Ok(())
+            }
+            None => {
+                let path = self.place.guest_path(path);
+                self.live()?.changed = true;
+                self.with_guest(|guest| guest.write_file(&path, contents))
+            }
+        }
+    }
+
+    /// A file in a workspace on disk.
+    fn own_file(&mut self, path: &str) -> Option<(Arc<dyn FileDoor>, String)> {
+        let door = Arc::clone(&self.live().ok()?.disk.as_ref()?.door);
+        let relative = operations::path::workspace_path(path, &self.place.spec.workspace, &ALIASES).ok()?;
+        Some((door, relative))
     }
 
     /// Makes the last cell's effects final.
     pub(crate) fn settle(&mut self) {
         if let Life::Live(live) = &mut self.life {
             live.guest.settle();
+            if let Some(disk) = &mut live.disk {
+                disk.settle();
+            }
         }
     }
 
@@ -233,10 +364,14 @@ impl Slot {
             _ => return Ok(()),
         }
         let snapshot = self.with_guest(|guest| guest.snapshot())?;
+        let on_disk = self.disk_bytes();
         let live = self.live()?;
         live.verification.finish()?;
+        if let Some(disk) = &live.disk {
+            disk.sync()?;
+        }
         let Some(lease) = &mut live.lease else { return Err(Error::NotRegistered) };
-        let tag = lease.commit(&snapshot.save()?, facts(cells, snapshot.as_ref()))?;
+        let tag = lease.commit(&snapshot.save()?, facts(cells, snapshot.as_ref(), on_disk))?;
         snapshot.set_stored(tag);
         live.changed = false;
         Ok(())
@@ -251,7 +386,7 @@ impl Slot {
             return Ok(false);
         }
         self.commit()?;
-        self.switch.lead_to(None);
+        self.switch.lead_nowhere();
         self.life = Life::Asleep;
         Ok(true)
     }
@@ -264,12 +399,16 @@ impl Slot {
         self.live()?;
         let (cells, code) = (self.cells, self.last_code());
         let snapshot = self.with_guest(|guest| guest.snapshot())?;
+        let on_disk = self.disk_bytes();
         let live = self.live()?;
         if let Some(lease) = &mut live.lease {
             live.verification.finish()?;
             let saved = snapshot.save()?;
-            let facts = facts(cells, snapshot.as_ref());
-            let note = CheckpointNote { name: name.map(str::to_owned), cell: cells, code_excerpt: code };
+            // The contents before the record that names them.
+            let files = live.disk.as_mut().map(Disk::keep).transpose()?;
+            let facts = facts(cells, snapshot.as_ref(), on_disk);
+            let note =
+                CheckpointNote { name: name.map(str::to_owned), cell: cells, code_excerpt: code, files };
             let (record, tag) = lease.checkpoint(&saved, facts, note)?;
             let about = Checkpoint::from(&record);
             snapshot.set_stored(tag);
@@ -280,16 +419,17 @@ impl Slot {
         {
             return Err(Error::CheckpointTaken { name: name.to_owned() });
         }
+        let files = self.live()?.disk.as_mut().map(Disk::moment).transpose()?;
         let about = Checkpoint {
             number: self.next_held,
             name: name.map(str::to_owned),
             created_ms: now_ms(),
             cell: cells,
             code,
-            bytes: snapshot.memory_bytes() + snapshot.file_bytes(),
+            bytes: snapshot.memory_bytes() + snapshot.file_bytes() + files.as_ref().map_or(0, Files::bytes),
         };
         self.next_held += 1;
-        self.held.push(HeldCheckpoint { about: about.clone(), snapshot });
+        self.held.push(HeldCheckpoint { about: about.clone(), snapshot, files });
         if self.held.len() > MOST_HELD {
             self.held.remove(0);
         }
@@ -325,10 +465,24 @@ impl Slot {
     pub(crate) fn delete_checkpoint(&mut self, which: &Which) -> Result<(), Error> {
         let number = self.find(which)?.number;
         self.held.retain(|held| held.about.number != number);
-        if self.registered
-            && let Some(lease) = &mut self.live()?.lease
-        {
+        if !self.registered {
+            return Ok(());
+        }
+        let live = self.live()?;
+        if let Some(lease) = &mut live.lease {
+            let list = |lease: &Lease, other: bool| {
+                let found =
+                    lease.record().checkpoints.iter().filter(|point| (point.number != number) == other);
+                found.filter_map(|point| point.files.clone()).collect::<Vec<_>>()
+            };
+            let (own, others) = (list(lease, false), list(lease, true));
             lease.delete_checkpoint(number)?;
+            // Two checkpoints of the same files have one list.
+            for name in own.iter().filter(|name| !others.contains(name)) {
+                if let Some(disk) = &live.disk {
+                    disk.forget(name)?;
+                }
+            }
         }
         Ok(())
     }
@@ -337,8 +491,15 @@ impl Slot {
     pub(crate) fn roll_back(&mut self, which: &Which) -> Result<Checkpoint, Error> {
         let checkpoint = self.find(which)?;
         let snapshot = self.snapshot_of(checkpoint.number)?;
+        let files = self.files_of(checkpoint.number)?;
         self.with_guest(|guest| guest.roll_back_to(snapshot.as_ref()))?;
-        self.live()?.changed = true;
+        let live = self.live()?;
+        live.changed = true;
+        if let (Some(disk), Some(files)) = (&mut live.disk, &files)
+            && let Some(note) = disk.restore(files)?
+        {
+            tracing::warn!(session = %self.id, note);
+        }
         let (number, cell) = (checkpoint.number, checkpoint.cell);
         self.note("rollback", format!("back to checkpoint {number}, after cell {cell}"))?;
         self.commit_if_each()?;
@@ -346,15 +507,26 @@ impl Slot {
     }
 
     /// What children start from: the state now, or a checkpoint.
-    pub(crate) fn parent_snapshot(
-        &mut self,
-        which: Option<&Which>,
-    ) -> Result<(Arc<dyn Snapshot>, Option<Checkpoint>), Error> {
+    pub(crate) fn parent_snapshot(&mut self, which: Option<&Which>) -> Result<Ancestor, Error> {
         let Some(which) = which else {
-            return Ok((self.with_guest(|guest| guest.snapshot())?, None));
+            let snapshot = self.with_guest(|guest| guest.snapshot())?;
+            let files = self.live()?.disk.as_mut().map(Disk::moment).transpose()?;
+            return Ok(Ancestor { snapshot, files, checkpoint: None });
         };
         let checkpoint = self.find(which)?;
-        Ok((self.snapshot_of(checkpoint.number)?, Some(checkpoint)))
+        let (snapshot, files) = (self.snapshot_of(checkpoint.number)?, self.files_of(checkpoint.number)?);
+        Ok(Ancestor { snapshot, files, checkpoint: Some(checkpoint) })
+    }
+
+    /// The files on disk of a checkpoint.
+    fn files_of(&mut self, number: u32) -> Result<Option<Files>, Error> {
+        if let Some(held) = self.held.iter().find(|held| held.about.number == number) {
+            return Ok(held.files.clone());
+        }
+        let live = self.live()?;
+        let (Some(lease), Some(disk)) = (&live.lease, &live.disk) else { return Ok(None) };
+        let record = lease.record().checkpoints.iter().find(|point| point.number == number);
+        record.and_then(|point| point.files.as_deref()).map(|name| disk.kept(name)).transpose()
     }
 
     fn snapshot_of(&mut self, number: u32) -> Result<Arc<dyn Snapshot>, Error> {
@@ -375,14 +547,34 @@ impl Slot {
     /// Takes back the last cells.
     pub(crate) fn undo(&mut self, cells: usize) -> Result<Vec<u32>, Error> {
         let mut undone = self.with_guest(|guest| guest.undoable())?;
+        let kept = self.undoable()?.len();
+        if kept < cells && cells <= undone.len() {
+            return Err(EngineError::Undo(format!("the files of only {kept} cells can be put back")).into());
+        }
         self.with_guest(|guest| guest.undo(cells))?;
         self.live()?.changed |= cells > 0;
         undone.truncate(cells);
+        if let (Some(first), Some(disk)) = (undone.last(), &mut self.live()?.disk)
+            && let Some(note) = disk.undo(*first)?
+        {
+            tracing::warn!(session = %self.id, note);
+        }
         if let Some(first) = undone.last() {
             self.note("undo", format!("taken back: cells {first} to {}", undone[0]))?;
             self.commit_if_each()?;
         }
         Ok(undone)
+    }
+
+    /// Numbers of the cells that can be taken back, the last one first.
+    pub(crate) fn undoable(&mut self) -> Result<Vec<u32>, Error> {
+        let mut cells = self.with_guest(|guest| guest.undoable())?;
+        if let Some(disk) = &mut self.live()?.disk {
+            let kept = disk.undoable();
+            let gap = cells.iter().position(|cell| !kept.contains(cell)).unwrap_or(cells.len());
+            cells.truncate(gap);
+        }
+        Ok(cells)
     }
 
     /// A child in the registry, which has all that the committed state or the checkpoint has from its first
@@ -402,9 +594,19 @@ impl Slot {
             Life::Asleep => Some(self.shared.acquire(&self.id)?),
             Life::Closed => None,
         };
-        self.switch.lead_to(None);
+        self.switch.lead_nowhere();
         self.held.clear();
-        lease.map_or(Ok(()), |lease| Ok(lease.close()?))
+        lease.map_or(Ok(()), |lease| lease.close())?;
+        self.leave()
+    }
+
+    /// What becomes of the directory of a session that is over: that of one with a name stays, for people.
+    fn leave(&self) -> Result<(), Error> {
+        if !is_on_disk(&self.place.workspace) {
+            return Ok(());
+        }
+        let workspaces = self.shared.workspaces(&self.place.workspace)?;
+        if self.registered { workspaces.forget(&self.id) } else { workspaces.remove(&self.id) }
     }
 
     /// Writes an event into the history.
@@ -452,12 +654,21 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.let_go();
+        if !self.registered && !matches!(self.life, Life::Closed) {
+            self.life = Life::Closed;
+            if let Err(error) = self.leave() {
+                tracing::error!(session = %self.id, %error, "a workspace could not be removed");
+            }
+        }
     }
 }
 
 /// Wakes what a lease is for.
-fn wake(shared: &Arc<Shared>, spec: &Arc<GuestSpec>, lease: Lease) -> Result<Live, Error> {
+fn wake(shared: &Arc<Shared>, place: &Place, lease: Lease) -> Result<Live, Error> {
+    let spec = &place.spec;
     let engine = shared.engine_for(&lease.record().environment)?;
+    // Before anything is booted: it may be gone.
+    let disk = shared.disk(&lease.record().id, place, engine.name())?;
     check_layers(engine.as_ref(), spec)?;
     let mut verification = Verification::default();
     let guest = match lease.load()? {
@@ -470,11 +681,11 @@ fn wake(shared: &Arc<Shared>, spec: &Arc<GuestSpec>, lease: Lease) -> Result<Liv
         // It was made and never used.
         None => engine.boot(Arc::clone(spec))?,
     };
-    Ok(Live { guest, lease: Some(lease), verification, changed: false })
+    Ok(Live { guest, disk, lease: Some(lease), verification, changed: false })
 }
 
-fn facts(cells: u32, snapshot: &dyn Snapshot) -> Facts {
-    Facts { cells, memory_bytes: snapshot.memory_bytes(), file_bytes: snapshot.file_bytes() }
+fn facts(cells: u32, snapshot: &dyn Snapshot, on_disk: u64) -> Facts {
+    Facts { cells, memory_bytes: snapshot.memory_bytes(), file_bytes: snapshot.file_bytes() + on_disk }
 }
 
 fn excerpt(code: &str) -> String {
