@@ -115,7 +115,8 @@ fn copy_one(
             }
             copied.bytes += write(door, to, &mut Contents::of_length(door, from, stat.size))?;
             copied.files += 1;
-            if stat.executable {
+            // Where a link leads has a mode of its own.
+            if stat.executable && stat_link(door, to).is_ok_and(|new| new.kind == FileKind::File) {
                 let executable = Some(true);
                 done(door, FileOp::Set { path: to.to_owned(), executable, modified_ns: None })?;
             }

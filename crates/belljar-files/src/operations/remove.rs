@@ -52,7 +52,7 @@ fn remove_tree(door: &dyn FileDoor, path: &str) -> Result<(), FileError> {
             }
             match empty(door, below, &mut failed) {
                 Ok(below) => levels.push(below),
-                Err(error) => keep_first(&mut failed, error),
+                Err(error) => keep_first(&mut failed, nameless(error)),
             }
             continue;
         }
@@ -92,14 +92,19 @@ fn empty(door: &dyn FileDoor, path: String, failed: &mut Option<FileError>) -> R
         }
         match done(door, FileOp::Remove { path: join(&path, &name) }) {
             Ok(()) => progress = true,
-            Err(error) if error.code == FileErrorCode::FileNotFound && name.contains('\u{fffd}') => {
-                let message = "its name isn't UTF-8, so it can be removed by the session's own code only";
-                keep_first(failed, FileError::told(FileErrorCode::InvalidPath, error.path, message));
-            }
-            Err(error) => keep_first(failed, error),
+            Err(error) => keep_first(failed, nameless(error)),
         }
     }
     Ok(Level { path, directories: directories.into_iter(), progress })
+}
+
+/// What is listed and yet not there may have a name that no path can have.
+fn nameless(error: FileError) -> FileError {
+    if error.code != FileErrorCode::FileNotFound || !error.path.contains('\u{fffd}') {
+        return error;
+    }
+    let message = "its name isn't UTF-8, so only the session's own code can remove it";
+    FileError::told(FileErrorCode::InvalidPath, error.path, message)
 }
 
 /// What went first is told. That something has gone already is no failure.
