@@ -3,10 +3,15 @@
 use belljar_engine::{FileDoor, FileEntry, FileError, FileErrorCode, FileKind, FileOp};
 
 use super::{done, list, stat_link, temporary_name};
-use crate::path::{PATH_LIMIT, join};
+use crate::path::{NAME_LIMIT, PATH_LIMIT, join};
 
 /// How often a directory that isn't empty after all is looked at again.
 const MOST_ROUNDS: u32 = 1000;
+
+/// Bytes of a path below what is removed. Each operation goes through all of its names.
+const MOST_BELOW: usize = 1024;
+/// Directories in each other; there may be somebody who makes more of them all the time.
+const MOST_LEVELS: usize = 200_000;
 
 /// Removes a file, a link, or an empty directory; with `recursive` a directory with all that is in it.
 ///
@@ -39,11 +44,14 @@ fn remove_tree(door: &dyn FileDoor, path: &str) -> Result<(), FileError> {
     let mut failed = None;
     let mut rounds = 0;
     let mut levels = vec![empty(door, path.to_owned(), &mut failed)?];
-    while let Some(level) = levels.last_mut() {
+    while levels.len() < MOST_LEVELS
+        && let Some(level) = levels.last_mut()
+    {
         if let Some(name) = level.directories.next() {
             let mut below = join(&level.path, &name);
-            if below.len() + 1 + crate::path::NAME_LIMIT > PATH_LIMIT {
-                // What is in it couldn't be named. So it comes up, in what is removed anyway.
+            let too_long = below.len() + 1 + NAME_LIMIT > PATH_LIMIT;
+            if too_long || below.len() - path.len() > MOST_BELOW {
+                // What is in it couldn't be named, or slowly. So it comes up, in what is removed anyway.
                 let up = join(path, &temporary_name());
                 if done(door, FileOp::Rename { from: below.clone(), to: up.clone() }).is_ok() {
                     below = up;

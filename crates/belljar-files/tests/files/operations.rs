@@ -326,7 +326,7 @@ fn files_links_and_trees_are_copied() {
     .unwrap();
     let copied = operations::copy(&door, "t", "deep/u").unwrap();
     assert_eq!((copied.files, copied.directories, copied.bytes), (3, 2, 6));
-    assert_eq!(copied.skipped.iter().map(|error| error.code).collect::<Vec<_>>(), [Code::NotAFile]);
+    assert_eq!(copied.errors.iter().map(|error| error.code).collect::<Vec<_>>(), [Code::NotAFile]);
     assert_eq!(listed(&door, "deep/u").unwrap(), ["a", "d", "link"]);
     assert!(stat(&door, "deep/u/a").unwrap().executable);
     assert_eq!(operations::read_link(&door, "deep/u/link").unwrap(), "d/b");
