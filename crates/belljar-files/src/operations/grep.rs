@@ -223,7 +223,7 @@ impl Search<'_> {
     /// Searches a line that is complete; says whether to go on.
     fn line(&mut self, path: &str, lines: &mut LinesOf) -> bool {
         // Some expressions take a while for a line, and most take none.
-        if lines.number % 256 == 0 && self.begun.elapsed() > self.most_time {
+        if lines.number.is_multiple_of(256) && self.begun.elapsed() > self.most_time {
             self.found.complete = false;
             return false;
         }

@@ -399,10 +399,12 @@ fn many_files_go_up_and_down_and_each_has_a_result() {
     assert!(text.contains("\"code\":\"invalid_path\""), "{text}");
 }
 
+type Then<'door> = Box<dyn FnMut(&FileOp) + Send + 'door>;
+
 /// A door that does something after each operation, as a guest would.
 struct Meddling<'door> {
     door: &'door DirDoor,
-    then: Mutex<Box<dyn FnMut(&FileOp) + Send + 'door>>,
+    then: Mutex<Then<'door>>,
 }
 
 impl FileDoor for Meddling<'_> {
