@@ -6,6 +6,7 @@ mod changes;
 mod escape;
 mod hostile;
 mod model;
+mod moments;
 mod mounts;
 mod nested;
 mod quota;
@@ -13,6 +14,7 @@ mod semantics;
 mod snapshot;
 mod state;
 mod tracked;
+mod tracked_model;
 mod watch;
 
 use belljar_files::{Access, Dir, FileSystem, Handle, OpenOptions, Quota};
