@@ -223,10 +223,13 @@ impl Tracked {
     }
 
     /// Everything as it is now, with all contents, but for `.venv` and `node_modules`. It looks at each path, whether it was
-    /// touched or not. A file that can't be read is an error.
+    /// touched or not. A file or directory that can't be read is an error: the moment wouldn't be whole.
     pub fn moment(&mut self) -> io::Result<Moment> {
         self.refresh();
-        self.look_everywhere();
+        if let Some(closed) = self.look_everywhere().into_iter().min() {
+            let what = format!("{} can't be looked into", String::from_utf8_lossy(&closed));
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+        }
         let mut entries = BTreeMap::new();
         let mut missing = Vec::new();
         for (path, entry) in self.index.iter() {
@@ -247,7 +250,10 @@ impl Tracked {
                     self.index.insert(path.clone(), entry.clone(), false);
                     entries.insert(path, entry);
                 }
-                Ok(None) => drop(entries.remove(&path)),
+                Ok(None) => {
+                    let what = format!("{} changes while it is read", String::from_utf8_lossy(&path));
+                    return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => drop(entries.remove(&path)),
                 Err(error) => {
                     let what = format!("{} can't be read: {error}", String::from_utf8_lossy(&path));
@@ -355,19 +361,21 @@ impl Tracked {
         }
     }
 
-    /// Looks at everything.
-    fn look_everywhere(&mut self) {
+    /// Looks at everything, and returns the directories that it couldn't look into. What was known to be there still is.
+    fn look_everywhere(&mut self) -> HashSet<Vec<u8>> {
         let mut seen = HashSet::new();
         let mut closed = Vec::new();
         self.truncated = false;
         self.look_below(Vec::new(), &mut seen, &mut closed);
-        let gone = self.index.iter().map(|(path, _)| path).filter(|path| {
-            !seen.contains(*path) && !closed.iter().any(|directory: &Vec<u8>| is_below(directory, path))
-        });
+        let closed: HashSet<Vec<u8>> = closed.into_iter().collect();
+        let hidden = |path: &[u8]| !closed.is_empty() && above(path).any(|above| closed.contains(above));
+        let gone = self.index.iter().map(|(path, _)| path);
+        let gone = gone.filter(|path| !seen.contains(*path) && !hidden(path));
         let gone: Vec<Vec<u8>> = gone.cloned().collect();
         for path in gone {
             self.set(&path, Look::Nothing);
         }
+        closed
     }
 
     /// Looks at everything in a directory.
@@ -595,6 +603,16 @@ impl Tracked {
                 failed.insert(path);
             }
         }
+        // Those that were closed before had to be opened too.
+        let above: BTreeSet<&[u8]> = wanted.keys().flat_map(|path| above(path)).collect();
+        for path in above.into_iter().rev().filter(|path| !wanted.contains_key(*path)) {
+            if let Some(entry) = self.index.get(path)
+                && entry.is_directory()
+                && entry.stamp.mode & 0o700 != 0o700
+            {
+                let _ = self.ground.set_mode(path, entry.stamp.rights());
+            }
+        }
         self.look_again(wanted, &failed);
         let names = failed.iter().take(MOST_FAILED).map(|path| String::from_utf8_lossy(path).into_owned());
         PutBack { put: wanted.len() - failed.len(), failed: names.collect(), failed_count: failed.len() }
@@ -692,6 +710,11 @@ fn is_installed_directory(path: &[u8]) -> bool {
 
 fn is_ignored(ignored: &[Vec<u8>], path: &[u8]) -> bool {
     ignored.iter().any(|ignored| ignored == path || is_below(ignored, path))
+}
+
+/// The directories above a path, but for the root.
+fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &path[..end])
 }
 
 fn is_below(above: &[u8], path: &[u8]) -> bool {

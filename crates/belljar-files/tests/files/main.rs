@@ -8,6 +8,7 @@ mod door_attacks;
 mod escape;
 mod hostile;
 mod model;
+mod moments;
 mod mounts;
 mod nested;
 mod operations;
@@ -16,6 +17,7 @@ mod semantics;
 mod snapshot;
 mod state;
 mod tracked;
+mod tracked_model;
 mod watch;
 
 use belljar_files::{Access, Dir, FileSystem, Handle, OpenOptions, Quota};
