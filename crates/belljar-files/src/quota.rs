@@ -78,7 +78,8 @@ impl Ledger {
 
     /// Begins anew for a workspace on the host's disk.
     pub(crate) fn open_workspace(&mut self, quota: Quota) {
-        self.workspace = WorkspaceLedger { bytes: quota.bytes, files: quota.files, ..WorkspaceLedger::default() };
+        self.workspace =
+            WorkspaceLedger { bytes: quota.bytes, files: quota.files, ..WorkspaceLedger::default() };
     }
 
     /// Changes what the workspace may hold.

@@ -106,7 +106,8 @@ impl FileSystem {
         let mut seen: Vec<Identity> = Vec::new();
         for file in self.handles.iter() {
             // Files without a name take room until they are closed.
-            if let Node::Host { mount: on, place: HostPlace::Unlinked(_), descriptor: Some(open) } = &file.node
+            if let Node::Host { mount: on, place: HostPlace::Unlinked(_), descriptor: Some(open) } =
+                &file.node
                 && *on == mount
                 && !seen.contains(&open.identity)
                 && let Some(bytes) = open.nameless_bytes()
