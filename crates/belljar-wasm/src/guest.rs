@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use belljar_engine::frame::{self, Done, DoneStatus, Reply};
 use belljar_engine::{
-    Cell, CellHost, CellReport, Changes, EngineError, ExceptionReport, Guest, GuestSpec, Interrupter,
-    Rollback, Snapshot, State, Status, ToolGate, Usage,
+    Cell, CellHost, CellReport, Changes, EngineError, ExceptionReport, FileError, FileErrorCode, FileOp,
+    FileReply, Guest, GuestSpec, Interrupter, Rollback, Snapshot, State, Status, Storage, ToolGate, Usage,
 };
 use belljar_files::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -411,6 +411,28 @@ impl Guest for WasmGuest {
         // The next cell's outcome lists what the cell changed, not this.
         machine.files.take_changes();
         self.note_host_write().map_err(|error| exhausted(&error))
+    }
+
+    fn file(&mut self, operation: FileOp) -> Result<FileReply, FileError> {
+        let failed =
+            |error: &dyn std::fmt::Display| FileError::told(FileErrorCode::Failed, "", error.to_string());
+        if let Storage::Disk(_) = self.spec.storage {
+            return Err(failed(&"the files of this guest are in a directory of the host"));
+        }
+        self.settle_now().map_err(|error| failed(&error))?;
+        let reads = matches!(
+            operation,
+            FileOp::Stat { .. } | FileOp::List { .. } | FileOp::Read { .. } | FileOp::ReadLink { .. }
+        );
+        let machine = &mut self.instance.store.data_mut().machine;
+        machine.files.set_clock(machine.clock.wall());
+        let reply = machine.files.operate(&self.spec.workspace, operation)?;
+        if !reads {
+            // The next cell's outcome lists what the cell changed, not this.
+            machine.files.take_changes();
+            self.note_host_write().map_err(|error| failed(&error))?;
+        }
+        Ok(reply)
     }
 
     fn snapshot(&mut self) -> Result<Arc<dyn Snapshot>, EngineError> {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
 
 mod changes;
+mod door;
 mod escape;
 mod hostile;
 mod model;

@@ -15,7 +15,7 @@ fn files_are_the_hosts_and_changes_are_told() {
     let code = "import os\nos.makedirs('d/e')\nopen('d/e/new', 'w').write('new')\nopen('old', 'a').write('er')\n\
                 os.remove('gone')\nopen('/tmp/t', 'w').write('t')\nopen('old').read()";
     let report = run(guest.as_mut(), code);
-    assert_eq!(report.value.unwrap().text, "'older'");
+    assert_eq!(report.value.unwrap().text(), "'older'");
     let expected = Changes {
         created: vec!["/tmp/t".to_owned(), "/workspace/d/e/new".to_owned()],
         modified: vec!["/workspace/old".to_owned()],

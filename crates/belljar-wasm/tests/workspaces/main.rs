@@ -56,7 +56,7 @@ fn run(guest: &mut dyn Guest, code: &str) -> CellReport {
 fn text(guest: &mut dyn Guest, code: &str) -> String {
     let report = run(guest, code);
     assert_eq!(report.status, Status::Ok, "{code}\n{:#?}", report.exception);
-    report.value.map_or_else(String::new, |value| value.text)
+    report.value.map_or_else(String::new, |value| value.text().to_owned())
 }
 
 /// How an expression fails: the class and number of the error, or what it was.

@@ -78,7 +78,7 @@ fn directories_are_made_in_memory_and_are_not_changes() {
     let directories = vec!["artifacts".to_owned(), "data/deep".to_owned()];
     let mut guest = boot(GuestSpec { directories, ..GuestSpec::default() });
     let report = run(guest.as_mut(), "import os\nsorted(os.listdir('.')), os.listdir('data')");
-    assert_eq!(report.value.unwrap().text, "(['artifacts', 'data'], ['deep'])");
+    assert_eq!(report.value.unwrap().text(), "(['artifacts', 'data'], ['deep'])");
     assert_eq!(report.changes, belljar_engine::Changes::default());
 }
 
