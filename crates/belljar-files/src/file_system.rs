@@ -2,6 +2,7 @@
 
 mod attributes;
 mod contents;
+mod door;
 mod entries;
 mod open;
 mod record;

@@ -28,6 +28,21 @@ pub(crate) fn bytes<'a>(call: &'a mut Call<'_>, pointer: u32, length: u32) -> wa
         .ok_or_else(|| Stop::violation("a pointer outside its memory"))
 }
 
+/// Bytes in guest memory, to be changed, and the host's half beside them.
+pub(crate) fn bytes_mut<'a>(
+    call: &'a mut Call<'_>,
+    pointer: u32,
+    length: usize,
+) -> wasmtime::Result<(&'a mut [u8], &'a mut HostState)> {
+    let memory = memory(call)?;
+    let (data, state) = memory.data_and_store_mut(call);
+    let start = pointer as usize;
+    let bytes = data
+        .get_mut(start..start.saturating_add(length))
+        .ok_or_else(|| Stop::violation("a pointer outside its memory"))?;
+    Ok((bytes, state))
+}
+
 /// A string in guest memory. Paths are the only strings the host is handed, so a string that
 /// isn't UTF-8 is `None`: there is no such file.
 pub(crate) fn string(call: &mut Call<'_>, pointer: u32, length: u32) -> wasmtime::Result<Option<String>> {

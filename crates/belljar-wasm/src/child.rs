@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use belljar_engine::{Cell, CellHost, CellReport, EngineError, Guest, GuestSpec, Interrupter, Snapshot};
+use belljar_engine::{
+    Cell, CellHost, CellReport, EngineError, FileError, FileErrorCode, FileOp, FileReply, Guest, GuestSpec,
+    Interrupter, Snapshot,
+};
 
 use crate::control::Control;
 use crate::engine::Shared;
@@ -58,6 +61,12 @@ impl Guest for Child {
 
     fn write_file(&mut self, path: &str, contents: &[u8]) -> Result<(), EngineError> {
         self.guest()?.write_file(path, contents)
+    }
+
+    fn file(&mut self, operation: FileOp) -> Result<FileReply, FileError> {
+        let guest =
+            self.guest().map_err(|error| FileError::told(FileErrorCode::Failed, "", error.to_string()))?;
+        guest.file(operation)
     }
 
     fn snapshot(&mut self) -> Result<Arc<dyn Snapshot>, EngineError> {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use belljar_engine::frame::{self, Done, DoneStatus, Reply};
 use belljar_engine::{
-    Cell, CellHost, CellReport, Changes, EngineError, Guest, GuestSpec, Interrupter, Rollback, Snapshot,
-    State, Status, ToolGate, Usage,
+    Cell, CellHost, CellReport, Changes, EngineError, ExceptionReport, FileError, FileErrorCode, FileOp,
+    FileReply, Guest, GuestSpec, Interrupter, Rollback, Snapshot, State, Status, Storage, ToolGate, Usage,
 };
 use belljar_files::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -233,11 +233,13 @@ impl WasmGuest {
             Ending::Done(done) => {
                 let out_of_memory =
                     refused && done.exception.as_ref().is_some_and(|raised| raised.kind == "MemoryError");
+                let disk_full = running.files_full && done.exception.as_ref().is_some_and(is_disk_full);
                 report.status = match (done.status, cause) {
                     (DoneStatus::Ok, _) => Status::Ok,
                     (DoneStatus::Interrupted, Some(Cause::Deadline)) => Status::Timeout,
                     (DoneStatus::Interrupted, _) => Status::Interrupted,
                     (DoneStatus::Error, _) if out_of_memory => Status::OutOfMemory,
+                    (DoneStatus::Error, _) if disk_full => Status::DiskFull,
                     (DoneStatus::Error, _) => Status::Error,
                     (DoneStatus::Exited, _) => Status::Exited,
                 };
@@ -246,6 +248,7 @@ impl WasmGuest {
                 report.exit_code = done.exit_code;
                 report.reason = match report.status {
                     Status::Timeout => Some(self.too_long()),
+                    Status::DiskFull => Some(self.files_full()),
                     Status::Error if running.files_full => Some(self.files_full()),
                     _ => None,
                 };
@@ -306,6 +309,13 @@ impl WasmGuest {
             None => "its time was over".to_owned(),
         }
     }
+}
+
+/// Whether it is what a guest is told when its files are full.
+fn is_disk_full(raised: &ExceptionReport) -> bool {
+    // The number of `ENOSPC` in WASI; older interpreters are told `EIO` where a stream failed.
+    raised.kind == "OSError"
+        && ["[Errno 51]", "[Errno 29]"].iter().any(|text| raised.message.starts_with(text))
 }
 
 fn ended_well(report: &CellReport) -> bool {
@@ -401,6 +411,28 @@ impl Guest for WasmGuest {
         // The next cell's outcome lists what the cell changed, not this.
         machine.files.take_changes();
         self.note_host_write().map_err(|error| exhausted(&error))
+    }
+
+    fn file(&mut self, operation: FileOp) -> Result<FileReply, FileError> {
+        let failed =
+            |error: &dyn std::fmt::Display| FileError::told(FileErrorCode::Failed, "", error.to_string());
+        if let Storage::Disk(_) = self.spec.storage {
+            return Err(failed(&"the files of this guest are in a directory of the host"));
+        }
+        self.settle_now().map_err(|error| failed(&error))?;
+        let reads = matches!(
+            operation,
+            FileOp::Stat { .. } | FileOp::List { .. } | FileOp::Read { .. } | FileOp::ReadLink { .. }
+        );
+        let machine = &mut self.instance.store.data_mut().machine;
+        machine.files.set_clock(machine.clock.wall());
+        let reply = machine.files.operate(&self.spec.workspace, operation)?;
+        if !reads {
+            // The next cell's outcome lists what the cell changed, not this.
+            machine.files.take_changes();
+            self.note_host_write().map_err(|error| failed(&error))?;
+        }
+        Ok(reply)
     }
 
     fn snapshot(&mut self) -> Result<Arc<dyn Snapshot>, EngineError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use belljar_engine::{CellHost, Limits, MimeBundle, StreamCapture, ToolGate};
-use belljar_files::FileSystem;
+use belljar_files::{Errno, FileSystem};
 use serde::{Deserialize, Serialize};
 use wasmtime::{Global, Memory, ResourceLimiter, TypedFunc};
 
@@ -20,8 +20,6 @@ pub(crate) struct HostState {
     pub(crate) control: Arc<Control>,
     pub(crate) memory_limit: MemoryLimit,
     pub(crate) cell: Option<RunningCell>,
-    /// For bytes on their way between files and the guest.
-    pub(crate) scratch: Vec<u8>,
 }
 
 /// The host's half of a guest's state. With the memory and the globals it is the whole guest: it is
@@ -71,7 +69,7 @@ pub(crate) struct RunningCell {
     pub(crate) gate: ToolGate,
     pub(crate) calls: StartedCalls,
     pub(crate) limits: Limits,
-    /// A write was refused because the session's files are full. libc tells the guest no more than 'I/O error'.
+    /// Something was refused because the session's files are full.
     pub(crate) files_full: bool,
 }
 
@@ -82,6 +80,15 @@ pub(crate) struct OutputStream {
     pub(crate) rest: Option<String>,
     /// The file is full; it isn't written to any more.
     pub(crate) rest_full: bool,
+}
+
+impl HostState {
+    /// Notes what a file operation answered.
+    pub(crate) fn note<T>(&mut self, outcome: &Result<T, Errno>) {
+        if let (Err(Errno::NoSpace), Some(cell)) = (outcome, &mut self.cell) {
+            cell.files_full = true;
+        }
+    }
 }
 
 impl OutputStream {

@@ -86,7 +86,6 @@ impl Instance {
             control,
             memory_limit: MemoryLimit { bytes: memory_limit, refused: false },
             cell: None,
-            scratch: Vec::new(),
         };
         let mut store = Store::new(program.pre.module().engine(), state);
         store.limiter(|state| &mut state.memory_limit);

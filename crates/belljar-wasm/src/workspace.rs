@@ -1,7 +1,7 @@
 //! Where a guest finds its workspace, and by which other names.
 
 use belljar_engine::{ALIASES, EngineError, GuestSpec, Storage};
-use belljar_files::{Dir, Errno, FileSystem, FileType, Quota};
+use belljar_files::{Dir, Errno, FileSystem, FileType, Handle, Quota};
 
 use crate::layer::PACKAGES_ALIAS;
 
@@ -79,7 +79,7 @@ fn check(workspace: &str) -> Result<(), EngineError> {
 }
 
 /// Moves what the image has as workspace, with what set-up code wrote there.
-fn move_to(files: &mut FileSystem, root: belljar_files::Handle, workspace: &str) -> Result<(), Errno> {
+fn move_to(files: &mut FileSystem, root: Handle, workspace: &str) -> Result<(), Errno> {
     if workspace == IN_IMAGE {
         return Ok(());
     }
@@ -112,12 +112,7 @@ fn has_alias(spec: &GuestSpec, alias: &str) -> bool {
     !at_or_below(&spec.workspace) && !spec.mounts.iter().any(|mount| at_or_below(&mount.guest))
 }
 
-fn link(
-    files: &mut FileSystem,
-    root: belljar_files::Handle,
-    alias: &str,
-    workspace: &str,
-) -> Result<(), Errno> {
+fn link(files: &mut FileSystem, root: Handle, alias: &str, workspace: &str) -> Result<(), Errno> {
     match files.read_link_at(root, alias) {
         Ok(target) if target == workspace => return Ok(()),
         Ok(_) => files.unlink_at(root, alias)?,
@@ -138,7 +133,7 @@ fn link(
     files.symlink_at(workspace, root, alias)
 }
 
-fn unlink(files: &mut FileSystem, root: belljar_files::Handle, alias: &str) -> Result<(), Errno> {
+fn unlink(files: &mut FileSystem, root: Handle, alias: &str) -> Result<(), Errno> {
     match files.read_link_at(root, alias) {
         Ok(_) => files.unlink_at(root, alias),
         Err(_) => Ok(()),

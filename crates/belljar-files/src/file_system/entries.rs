@@ -118,7 +118,16 @@ impl FileSystem {
 
     /// The target of a symbolic link. An absolute one in a mount isn't told: it names a host path.
     pub fn read_link_at(&mut self, directory: Handle, path: &str) -> Result<String> {
-        match self.resolve(self.position(directory)?, path, Last::NoFollow)? {
+        self.read_link_from(self.position(directory)?, path)
+    }
+
+    /// The target of the symbolic link at an absolute path.
+    pub(super) fn resolve_link(&self, path: &str) -> Result<String> {
+        self.read_link_from(Position::ROOT, path)
+    }
+
+    fn read_link_from(&self, start: Position, path: &str) -> Result<String> {
+        match self.resolve(start, path, Last::NoFollow)? {
             Found::Directory { .. } => Err(Errno::Invalid),
             Found::Entry { inode: None, .. } => Err(Errno::NoEntry),
             Found::Entry { inode: Some(inode), .. } => match &self.tree.inode(inode)?.kind {

@@ -13,8 +13,11 @@ use crate::{Access, Errno, Handle, HandleAccess, OpenOptions, Result, host};
 impl FileSystem {
     /// Opens the root directory.
     pub fn root(&mut self) -> Result<Handle> {
-        let file = open_directory(Node::Memory { inode: Tree::ROOT, name: None });
-        self.handles.insert(file)
+        self.handles.insert(Self::open_root())
+    }
+
+    pub(super) fn open_root() -> OpenFile {
+        open_directory(Node::Memory { inode: Tree::ROOT, name: None })
     }
 
     /// Opens a path relative to a directory.

@@ -17,6 +17,7 @@ mod semantics;
 mod snapshot;
 mod state;
 mod tracked;
+mod tree_door;
 mod tracked_model;
 mod watch;
 

@@ -388,9 +388,11 @@ fn on_descriptor<T>(
     number: u32,
     body: impl FnOnce(&mut Machine, Handle) -> Result<T, Errno>,
 ) -> wasmtime::Result<Result<T, Errno>> {
-    let machine = &mut call.data_mut().machine;
-    let handle = machine.resources.descriptor(number)?;
-    Ok(body(machine, handle))
+    let state = call.data_mut();
+    let handle = state.machine.resources.descriptor(number)?;
+    let outcome = body(&mut state.machine, handle);
+    state.note(&outcome);
+    Ok(outcome)
 }
 
 /// Does something with a path below an open directory.
@@ -402,10 +404,13 @@ fn at_path<T>(
     body: impl FnOnce(&mut Machine, Handle, &str) -> Result<T, Errno>,
 ) -> wasmtime::Result<Result<T, Errno>> {
     let Some(path) = abi::string(call, path, length)? else { return Ok(Err(Errno::IllegalByteSequence)) };
-    let machine = &mut call.data_mut().machine;
+    let state = call.data_mut();
+    let machine = &mut state.machine;
     let directory = machine.resources.descriptor(directory)?;
     machine.files.set_clock(machine.clock.wall());
-    Ok(body(machine, directory, &path))
+    let outcome = body(machine, directory, &path);
+    state.note(&outcome);
+    Ok(outcome)
 }
 
 fn readable(machine: &Machine, handle: Handle) -> Result<(), Errno> {

@@ -74,44 +74,38 @@ fn drop_resource(mut call: Call<'_>, resource: u32) {
 }
 
 fn read(mut call: Call<'_>, stream: u32, length: u64, result: u32) -> wasmtime::Result<()> {
-    let state = call.data_mut();
-    let Machine { files, resources, .. } = &mut state.machine;
-    let Resource::FileInput { handle, offset } = resources.get_mut(stream)? else {
+    let Resource::FileInput { .. } = call.data_mut().machine.resources.get_mut(stream)? else {
         return fail(&mut call, result, CLOSED);
     };
-    let mut buffer = std::mem::take(&mut state.scratch);
-    buffer.resize(length.min(MAX_READ) as usize, 0);
-    let outcome = files.read(*handle, *offset, &mut buffer);
-    if let Ok(count) = outcome {
-        *offset += count as u64;
-    }
-    let written = match outcome {
-        Ok(0) if length > 0 => fail(&mut call, result, CLOSED),
-        Ok(count) => {
-            hand_over(&mut call, Allocator::Wasi, 1, &buffer[..count]).and_then(|(pointer, length)| {
-                Record::<12>::new().u32(4, pointer).u32(8, length).write(&mut call, result)
-            })
+    // The host reads straight into the guest's memory.
+    let room = length.min(MAX_READ) as usize;
+    let pointer = abi::allocate(&mut call, Allocator::Wasi, 1, room)?;
+    let (buffer, state) = abi::bytes_mut(&mut call, pointer, room)?;
+    let Machine { files, resources, .. } = &mut state.machine;
+    let outcome = match resources.get_mut(stream)? {
+        Resource::FileInput { handle, offset } => {
+            files.read(*handle, *offset, buffer).inspect(|count| *offset += *count as u64)
         }
-        Err(_) => fail(&mut call, result, FAILED),
+        _ => Err(Errno::BadDescriptor),
     };
-    call.data_mut().scratch = buffer;
-    written
+    match outcome {
+        Ok(count) if count > 0 || length == 0 => {
+            Record::<12>::new().u32(4, pointer).u32(8, count as u32).write(&mut call, result)
+        }
+        ended => {
+            abi::free(&mut call, pointer, room as u32)?;
+            fail(&mut call, result, if ended.is_ok() { CLOSED } else { FAILED })
+        }
+    }
 }
 
 fn write(mut call: Call<'_>, stream: u32, pointer: u32, length: u32, result: u32) -> wasmtime::Result<()> {
-    let mut buffer = std::mem::take(&mut call.data_mut().scratch);
-    buffer.clear();
-    buffer.extend_from_slice(abi::bytes(&mut call, pointer, length)?);
-    let outcome = write_to(call.data_mut(), stream, &buffer);
-    call.data_mut().scratch = buffer;
-    match outcome? {
+    let (data, state) = abi::bytes_mut(&mut call, pointer, length as usize)?;
+    let outcome = write_to(state, stream, data)?;
+    state.note(&outcome);
+    match outcome {
         Ok(()) => Record::<12>::new().write(&mut call, result),
-        Err(errno) => {
-            if let (Errno::NoSpace, Some(cell)) = (errno, &mut call.data_mut().cell) {
-                cell.files_full = true;
-            }
-            fail(&mut call, result, FAILED)
-        }
+        Err(_) => fail(&mut call, result, FAILED),
     }
 }
 
