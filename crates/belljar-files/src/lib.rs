@@ -53,6 +53,7 @@ pub mod operations;
 mod options;
 mod path;
 mod quota;
+mod tracked;
 mod tree;
 mod watch;
 
@@ -68,5 +69,8 @@ pub use metadata::{FileType, Metadata, SetTime, Timestamp};
 pub use mount::{MountError, MountInfo};
 pub use options::{Access, HandleAccess, OpenOptions};
 pub use quota::{Quota, Usage};
+pub use tracked::{
+    Cloned, Hold, Moment, Objects, PutBack, Tracked, TrackedSettings, TreeChanges, TreeUsage, clone_tree,
+};
 pub use tree::{Chunk, with_chunks_apart, with_chunks_from};
 pub use watch::{FileEvent, FileEventKind, Touched, Watch};

@@ -76,8 +76,7 @@ impl Hub {
             | WatchFlags::ATTRIB
             | WatchFlags::MOVE
             | WatchFlags::DELETE
-            | WatchFlags::ONLYDIR
-            | WatchFlags::EXCL_UNLINK;
+            | WatchFlags::ONLYDIR;
         let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
         let watch = inotify::add_watch(&self.source, path, flags)?;
         let members = state.members.entry(watch).or_default();

@@ -8,6 +8,7 @@ mod door_attacks;
 mod escape;
 mod hostile;
 mod model;
+mod moments;
 mod mounts;
 mod nested;
 mod operations;
@@ -15,6 +16,8 @@ mod quota;
 mod semantics;
 mod snapshot;
 mod state;
+mod tracked;
+mod tracked_model;
 mod watch;
 
 use belljar_files::{Access, Dir, FileSystem, Handle, OpenOptions, Quota};
