@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 use belljar_engine::frame::{self, Done, DoneStatus, Reply};
 use belljar_engine::{
     Cell, CellHost, CellReport, Changes, Clock, Command, CommandReport, Descent, EngineError, Entropy,
-    ExceptionReport, Guest, GuestSpec, Interrupter, Mount, MountAccess, ProcessInfo, ProcessOutput, Rollback,
-    Snapshot, State, Status, Storage, Usage,
+    ExceptionReport, FileDoor, FileError, FileErrorCode, FileOp, FileReply, Guest, GuestSpec, Interrupter,
+    Mount, MountAccess, ProcessInfo, ProcessOutput, Rollback, Snapshot, State, Status, Storage, Usage,
 };
+use belljar_files::DirDoor;
 use serde::Deserialize;
 
 use crate::commands::Background;
@@ -736,6 +737,29 @@ impl Guest for NativeGuest {
         Ok(())
     }
 
+    fn file(&mut self, operation: FileOp) -> Result<FileReply, FileError> {
+        let door = self.open_door().map_err(|error| failed(&error.to_string()))?;
+        let door = door.ok_or_else(|| failed("the workspace is on disk, and not in memory"))?;
+        let looks = matches!(
+            operation,
+            FileOp::Stat { .. } | FileOp::List { .. } | FileOp::Read { .. } | FileOp::ReadLink { .. }
+        );
+        if looks {
+            return door.file(operation);
+        }
+        // It isn't part of the last cell, nor of the next one.
+        self.settle_now();
+        let reply = door.file(operation)?;
+        let compared = self.room.tree.compare(&self.files).map_err(|error| failed(&error.to_string()))?;
+        self.files = compared.0;
+        self.note_files();
+        Ok(reply)
+    }
+
+    fn door(&self) -> Option<Arc<dyn FileDoor>> {
+        Some(Arc::new(self.open_door().ok()??))
+    }
+
     fn snapshot(&mut self) -> Result<Arc<dyn Snapshot>, EngineError> {
         self.settle_now();
         if self.past.is_empty() && self.unshadowed.is_none() {
@@ -929,6 +953,17 @@ impl NativeGuest {
         }
     }
 
+    /// A way to the workspace, if it is in memory, with what is mounted in it.
+    fn open_door(&self) -> io::Result<Option<DirDoor>> {
+        let Some(mut door) = self.room.tree.door(plan::aliases(&self.spec))? else { return Ok(None) };
+        for mount in &self.spec.mounts {
+            if let Some(path) = plan::below_workspace(&self.spec, mount) {
+                door = door.with_mount(path, Arc::new(DirDoor::open(&mount.host)?));
+            }
+        }
+        Ok(Some(door))
+    }
+
     /// A path by the workspace's own name, where it was given by another.
     fn unaliased<'p>(&self, path: &'p str) -> Cow<'p, str> {
         for alias in plan::aliases(&self.spec) {
@@ -950,6 +985,10 @@ impl NativeGuest {
         let (mount, rest) = mounts.max_by_key(|(mount, _)| mount.guest.len())?;
         Some((mount, rest.to_owned()))
     }
+}
+
+fn failed(reason: &str) -> FileError {
+    FileError::told(FileErrorCode::Failed, "", reason)
 }
 
 fn open_mount(mount: &Mount) -> io::Result<Top> {

@@ -380,7 +380,7 @@ pub(crate) fn workspace_trouble(spec: &GuestSpec) -> Option<String> {
 }
 
 /// The path of a mount below the workspace, if it is there.
-fn below_workspace<'m>(spec: &GuestSpec, mount: &'m Mount) -> Option<&'m str> {
+pub(crate) fn below_workspace<'m>(spec: &GuestSpec, mount: &'m Mount) -> Option<&'m str> {
     let path = mount.guest.trim_end_matches('/').strip_prefix(spec.workspace.as_str())?;
     path.strip_prefix('/').filter(|path| !path.is_empty())
 }

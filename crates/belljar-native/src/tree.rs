@@ -3,7 +3,7 @@
 //! The guest is hostile and may be running. Every path is resolved by the kernel below the tree's own root, so no link
 //! leads out of it; only regular files are opened; what is a device, a socket or a pipe is never touched.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,10 +11,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use belljar_engine::{Changes, EXTENT, SavedChunk};
+use belljar_files::{DirDoor, Touched, Watch};
+use imbl::OrdMap;
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, SeekFrom, Stat, Timespec, Timestamps, chmodat,
     mkdirat, openat2, readlinkat, renameat, seek, statat, symlinkat, unlinkat, utimensat,
@@ -46,6 +49,18 @@ pub(crate) struct Tree {
     most_bytes: u64,
     /// Directories of the workspace on which something is mounted, or below which: they are never taken away.
     held: Arc<BTreeSet<Vec<u8>>>,
+    known: Arc<Mutex<Known>>,
+}
+
+/// What is known of the files in memory, so that a cell costs what it touched and not what there is.
+#[derive(Default)]
+struct Known {
+    /// None where the kernel has no more to give: then all is looked at each time.
+    watch: Option<Watch>,
+    /// The tree as it was last looked at, if it was.
+    last: Option<Moment>,
+    /// Files with several names: who writes by one of them touches only that.
+    linked: BTreeSet<Vec<u8>>,
 }
 
 /// A directory, and whose rights are used below it, if this process has others.
@@ -57,7 +72,9 @@ pub(crate) struct Top {
 /// The tree at one moment. Contents are shared between moments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Moment {
-    entries: BTreeMap<Vec<u8>, Entry>,
+    /// Two moments with one number are the same.
+    number: u64,
+    entries: OrdMap<Vec<u8>, Entry>,
     /// Directories that their owner can't read, so that nobody knows what is in them.
     closed: BTreeSet<Vec<u8>>,
 }
@@ -191,13 +208,32 @@ impl Tree {
         most_bytes: u64,
     ) -> Self {
         let held = held.into_iter().map(|path| [WORKSPACE.as_bytes(), b"/", path.as_bytes()].concat());
+        let known = Known { watch: Watch::new(own.root.as_fd()).ok(), ..Known::default() };
         Self {
             own: Arc::new(own),
             disk: disk.map(Arc::new),
             workspace: workspace.into(),
             most_bytes,
             held: Arc::new(held.collect()),
+            known: Arc::new(Mutex::new(known)),
         }
+    }
+
+    /// A way to the workspace, if it is in memory, that is open while somebody else changes it. The guest knows it by
+    /// these names too.
+    pub(crate) fn door<'n>(&self, aliases: impl Iterator<Item = &'n str>) -> io::Result<Option<DirDoor>> {
+        if !self.is_whole() {
+            return Ok(None);
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let path = self.workspace.trim_start_matches('/');
+        let top = openat2(&self.own.root, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+        let owner = self.own.owner;
+        let names = aliases.map(str::to_owned).chain([self.workspace.to_string()]);
+        let door = DirDoor::new(top)
+            .with_names(names)
+            .with_owner(Arc::new(move |body: &mut dyn FnMut()| as_owner(owner, body)));
+        Ok(Some(door))
     }
 
     /// Where a guest's path is, if it is in a part that sessions see.
@@ -263,6 +299,7 @@ impl Tree {
             workspace: Arc::clone(&self.workspace),
             most_bytes: self.most_bytes,
             held: Arc::clone(&self.held),
+            known: Arc::clone(&self.known),
         }
     }
 
@@ -350,9 +387,127 @@ impl Tree {
         rustix::fs::fstatvfs(&self.own.root).is_ok_and(|figures| figures.f_bfree == 0 || figures.f_ffree == 0)
     }
 
+    /// The name in moments of a path below the root.
+    fn name(&self, real: &[u8]) -> Option<Vec<u8>> {
+        self.parts().find_map(|(part, path)| {
+            let rest = real.strip_prefix(path.as_bytes())?;
+            (rest.is_empty() || rest[0] == b'/').then(|| [part.as_bytes(), rest].concat())
+        })
+    }
+
     /// What is different from an earlier moment, and this one.
     pub(crate) fn compare(&self, before: &Moment) -> io::Result<(Moment, Changes)> {
-        as_owner(self.own.owner, || Ok(self.look(before, false, false)))
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = &mut *known;
+        // First: what is touched while it is looked at is looked at again.
+        let touched = known.watch.as_mut().map_or(Touched::Everything, Watch::take);
+        let (now, changes, linked) = as_owner(self.own.owner, || {
+            let some = match (touched, &known.last) {
+                (Touched::Paths(paths), Some(last)) if last.number == before.number => {
+                    self.look_at(before, paths, &known.linked)
+                }
+                _ => None,
+            };
+            some.unwrap_or_else(|| self.look(before, false, false))
+        });
+        (known.last, known.linked) = (Some(now.clone()), linked);
+        Ok((now, changes))
+    }
+
+    /// Looks at what was touched since a moment. `None`: that isn't enough.
+    fn look_at(
+        &self,
+        before: &Moment,
+        touched: BTreeSet<Vec<u8>>,
+        linked: &BTreeSet<Vec<u8>>,
+    ) -> Option<(Moment, Changes, BTreeSet<Vec<u8>>)> {
+        let mut paths = linked.clone();
+        for path in touched.iter().filter_map(|real| self.name(real)) {
+            if PARTS.iter().any(|part| part.as_bytes() == path) {
+                return None;
+            }
+            if !is_installed(&path) {
+                paths.insert(path);
+            }
+        }
+        let mut now = before.clone();
+        let mut changes = Changes::default();
+        let mut scan = Scan::new(before, &mut now, &mut changes, self.most_bytes);
+        let mut gone = Vec::new();
+        let mut parent: Option<(&[u8], io::Result<OwnedFd>)> = None;
+        let mut whole: BTreeSet<&[u8]> = BTreeSet::new();
+        for path in &paths {
+            let place = path.iter().rposition(|byte| *byte == b'/')?;
+            let mut above =
+                path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &path[..end]);
+            if !whole.is_empty() && above.any(|above| whole.contains(above)) {
+                continue;
+            }
+            if parent.as_ref().is_none_or(|(known, _)| *known != &path[..place]) {
+                parent = Some((&path[..place], self.parent(path).map(|(parent, _)| parent)));
+            }
+            let name = CString::new(&path[place + 1..]).ok()?;
+            let found = match &parent {
+                Some((_, Ok(directory))) => {
+                    let stat = statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from);
+                    stat.map(|stat| (directory, stat))
+                }
+                Some((_, Err(error))) => Err(error.kind().into()),
+                None => return None,
+            };
+            match found {
+                // A directory above is closed to its owner: what was known of it still is.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    scan.changes.truncated = true
+                }
+                Err(_) => scan.forget(path, &mut gone),
+                Ok((directory, stat)) => {
+                    let depth = path.iter().filter(|byte| **byte == b'/').count() - 1;
+                    if depth > DEEPEST {
+                        scan.changes.truncated = true;
+                    } else if scan.is_same_directory(path, &stat) {
+                        let stamp = Stamp::of(&stat);
+                        scan.now
+                            .entries
+                            .insert(path.clone(), Entry { stamp, kind: Kind::Directory, recent: true });
+                    } else {
+                        scan.forget(path, &mut gone);
+                        scan.entry(directory, &name, path.clone(), &stat, depth);
+                        whole.insert(path);
+                    }
+                }
+            }
+        }
+        let found = std::mem::take(&mut scan.linked);
+        if found.iter().any(|path| !linked.contains(path)) {
+            // Its other names are somewhere.
+            return None;
+        }
+        for path in gone {
+            if !now.entries.contains_key(&path)
+                && before.entries.get(&path).is_some_and(|entry| !matches!(entry.kind, Kind::Directory))
+            {
+                note(&mut changes.deleted, &path, &mut changes.truncated);
+            }
+        }
+        changes.truncated |= !now.closed.is_empty();
+        self.finish(&mut now, &mut changes);
+        Some((now, changes, found))
+    }
+
+    /// Numbers a moment, and has paths as sessions see them.
+    fn finish(&self, now: &mut Moment, changes: &mut Changes) {
+        static COUNT: AtomicU64 = AtomicU64::new(1);
+        now.number = COUNT.fetch_add(1, Ordering::Relaxed);
+        for list in [&mut changes.created, &mut changes.modified, &mut changes.deleted] {
+            for path in list.iter_mut() {
+                match path.strip_prefix(WORKSPACE) {
+                    Some(rest) => *path = format!("{}{rest}", self.workspace),
+                    None => path.insert(0, '/'),
+                }
+            }
+            list.sort();
+        }
     }
 
     /// The files of a moment, with what package managers have installed by now. What is the same in an earlier such
@@ -362,18 +517,17 @@ impl Tree {
         if !files.entries.keys().any(|path| INSTALLED.iter().any(|name| path.ends_with(name.as_bytes()))) {
             return all;
         }
-        let (now, _) = as_owner(self.own.owner, || self.look(before, false, true));
+        let (now, ..) = as_owner(self.own.owner, || self.look(before, false, true));
         all.entries.extend(now.entries.into_iter().filter(|(path, _)| is_installed(path)));
         all
     }
 
     /// Looks at everything; at what is closed to its owner too, if that is to be opened.
-    fn look(&self, before: &Moment, open_up: bool, whole: bool) -> (Moment, Changes) {
+    fn look(&self, before: &Moment, open_up: bool, whole: bool) -> (Moment, Changes, BTreeSet<Vec<u8>>) {
         let mut now = Moment::default();
         let mut changes = Changes::default();
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let left = self.most_bytes;
-        let mut scan = Scan { before, now: &mut now, changes: &mut changes, at, left, open_up, whole };
+        let mut scan = Scan::new(before, &mut now, &mut changes, self.most_bytes);
+        (scan.open_up, scan.whole) = (open_up, whole);
         for (part, real) in self.parts() {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let open = || openat2(&self.own.root, real, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
@@ -386,29 +540,21 @@ impl Tree {
                 Err(_) => scan.changes.truncated = true,
             }
         }
+        let linked = std::mem::take(&mut scan.linked);
         for (path, entry) in &before.entries {
             let gone = !now.entries.contains_key(path) && !is_installed(path) && self.has(path);
             if gone && !matches!(entry.kind, Kind::Directory) {
                 note(&mut changes.deleted, path, &mut changes.truncated);
             }
         }
-        for list in [&mut changes.created, &mut changes.modified, &mut changes.deleted] {
-            for path in list.iter_mut() {
-                if let Some(rest) = path.strip_prefix(WORKSPACE) {
-                    *path = format!("{}{rest}", self.workspace);
-                } else {
-                    path.insert(0, '/');
-                }
-            }
-            list.sort();
-        }
-        (now, changes)
+        self.finish(&mut now, &mut changes);
+        (now, changes, linked)
     }
 
     /// Makes the tree what it was, as far as it can, and returns how many paths it couldn't put back.
     pub(crate) fn restore(&self, moment: &Moment) -> io::Result<usize> {
         as_owner(self.own.owner, || {
-            let (now, _) = self.look(moment, true, false);
+            let (now, ..) = self.look(moment, true, false);
             let mut failed = 0;
             // What wasn't there goes, the innermost first.
             for (path, entry) in now.entries.iter().rev() {
@@ -694,9 +840,45 @@ struct Scan<'s> {
     open_up: bool,
     /// Also at what package managers have installed.
     whole: bool,
+    /// Files with several names that were found.
+    linked: BTreeSet<Vec<u8>>,
 }
 
-impl Scan<'_> {
+impl<'s> Scan<'s> {
+    fn new(before: &'s Moment, now: &'s mut Moment, changes: &'s mut Changes, left: u64) -> Self {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let linked = BTreeSet::new();
+        Self { before, now, changes, at, left, open_up: false, whole: false, linked }
+    }
+
+    /// Whether a path is the directory that it was, so that what is in it is told of by itself.
+    fn is_same_directory(&self, path: &[u8], stat: &Stat) -> bool {
+        let former = self.now.entries.get(path);
+        FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+            && !self.now.closed.contains(path)
+            && former.is_some_and(|former| {
+                matches!(former.kind, Kind::Directory)
+                    && former.stamp.inode == stat.st_ino
+                    && former.stamp.mode == stat.st_mode
+            })
+    }
+
+    /// Forgets a path and all below it.
+    fn forget(&mut self, path: &[u8], gone: &mut Vec<Vec<u8>>) {
+        let below = [path, b"/"].concat();
+        let known = self.now.entries.range(below.clone()..);
+        let inside: Vec<Vec<u8>> =
+            known.map(|(path, _)| path).take_while(|path| path.starts_with(&below)).cloned().collect();
+        for path in inside.into_iter().chain([path.to_vec()]) {
+            if self.now.entries.remove(&path).is_some() {
+                gone.push(path);
+            }
+        }
+        if !self.now.closed.is_empty() {
+            self.now.closed.retain(|closed| closed != path && !closed.starts_with(&below));
+        }
+    }
+
     fn directory(&mut self, directory: &OwnedFd, path: &[u8], depth: usize) {
         let Ok(names) = names(directory).map(|names| if depth > DEEPEST { Vec::new() } else { names }) else {
             self.changes.truncated = true;
@@ -754,6 +936,9 @@ impl Scan<'_> {
             ),
             _ => Kind::Other,
         };
+        if stat.st_nlink > 1 && !matches!(kind, Kind::Directory) {
+            self.linked.insert(path.clone());
+        }
         let modified =
             Duration::new(stamp.changed.0.max(0) as u64, stamp.changed.1.clamp(0, 999_999_999) as u32);
         let recent = modified + TICK > self.at;
@@ -791,9 +976,16 @@ impl Scan<'_> {
         let size = metadata.len();
         let mut pieces = Vec::new();
         let mut offset = 0;
+        // A page is a hole or isn't: nothing is saved by asking.
+        let is_small = size <= 4096;
         while offset < size {
-            let Ok(start) = seek(file.as_fd(), SeekFrom::Data(offset)) else { break };
-            let end = seek(file.as_fd(), SeekFrom::Hole(start)).unwrap_or(size).min(size);
+            let (start, end) = match is_small {
+                true => (offset, size),
+                false => {
+                    let Ok(start) = seek(file.as_fd(), SeekFrom::Data(offset)) else { break };
+                    (start, seek(file.as_fd(), SeekFrom::Hole(start)).unwrap_or(size).min(size))
+                }
+            };
             offset = start;
             while offset < end {
                 let length = (end - offset).min(EXTENT);

@@ -13,7 +13,7 @@ fn has_layer(name: &str) -> bool {
 
 #[test]
 fn a_fork_bomb() {
-    let mut session = Session::with(|spec| spec.limits.wall = Some(Duration::from_secs(2)));
+    let mut session = Session::with(|spec| spec.limits.wall = Some(Duration::from_secs(10)));
     // Those that sleep: so many and no more.
     session.check("made = 0\ntry:\n    while True:\n        if os.fork() == 0:\n            time.sleep(100)\n            os._exit(0)\n        made += 1\nexcept OSError as error:\n    why = errno.errorcode[error.errno]");
     assert_eq!(session.value("why"), "'EAGAIN'");

@@ -5,14 +5,14 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use belljar_engine::{Engine, GuestSpec};
 use belljar_native::NativeEngine;
 
-use crate::{Session, load, within};
+use crate::{LOADING, Session, load_now, within};
 
 /// How long the kernel may take to end what has no supervisor any more.
 const ENDING: Duration = Duration::from_secs(5);
@@ -98,10 +98,9 @@ fn kill(pid: i32, signal: i32) {
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "{}", io::Error::last_os_error());
 }
 
-/// An engine of one's own, and its steward.
-fn own_engine() -> (NativeEngine, i32) {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _alone = ONE_AT_A_TIME.lock().unwrap();
+/// An engine of one's own, and its steward. Nobody else makes an engine meanwhile, nor do engines whose jail was killed.
+fn own_engine() -> (NativeEngine, i32, MutexGuard<'static, ()>) {
+    let alone = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
     let this = i32::try_from(std::process::id()).unwrap();
     let stewards = || -> Vec<i32> {
         let all = processes().into_iter();
@@ -110,10 +109,10 @@ fn own_engine() -> (NativeEngine, i32) {
             .collect()
     };
     let before = stewards();
-    let engine = load();
+    let engine = load_now();
     let new: Vec<i32> = stewards().into_iter().filter(|pid| !before.contains(pid)).collect();
-    // Another test may start one too, in this process.
-    (engine, *new.first().unwrap())
+    assert_eq!(new.len(), 1, "{new:?}");
+    (engine, new[0], alone)
 }
 
 const PART: &str = "BELLJAR_TEST_PART";
@@ -210,7 +209,7 @@ fn an_interrupt_at_the_terminal_ends_no_session() {
 
 #[test]
 fn the_zygote_is_killed() {
-    let (engine, steward) = own_engine();
+    let (engine, steward, _alone) = own_engine();
     let mut session = Session::of(&engine, |_| {});
     for _ in 0..3 {
         let interpreters =
@@ -229,7 +228,7 @@ fn the_zygote_is_killed() {
 #[test]
 fn the_jail_is_killed() {
     for whom in ["steward", "warden", "gate"] {
-        let (engine, steward) = own_engine();
+        let (engine, steward, _alone) = own_engine();
         let mut spec = GuestSpec::default();
         spec.limits.memory = 512 << 20;
         let spec = Arc::new(spec);
@@ -266,7 +265,7 @@ fn the_jail_is_killed() {
 /// An engine that is dropped leaves nothing behind.
 #[test]
 fn an_engine_ends_with_all_that_it_started() {
-    let (engine, steward) = own_engine();
+    let (engine, steward, _alone) = own_engine();
     let mut session = Session::of(&engine, |_| {});
     session.check("subprocess.Popen(['sleep', '1000'], start_new_session=True)");
     let jailed = below(steward);

@@ -254,7 +254,7 @@ for path in ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"):
 fn writing_is_possible_where_it_is_meant_to_be() {
     both_ways(
         r#"
-for directory in ("/", "/belljar", "/belljar/belljar_native", "/usr", "/usr/bin", "/usr/lib", "/data", "/data/site-packages", "/app", "/app/site-packages",
+for directory in ("/", "/belljar", "/belljar/belljar_native", "/usr", "/usr/bin", "/usr/lib", "/data", "/data/site-packages",
                   "/etc", "/dev", "/proc", "/root", "/home", "/run", "/var/tmp", "/own", "/fresh", "/mnt", "/opt"):
     if not os.path.isdir(directory): continue
     for action in (lambda p: open(p, "x"), os.mkdir, lambda p: os.symlink("x", p), os.mkfifo):

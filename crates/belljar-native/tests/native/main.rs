@@ -16,7 +16,7 @@ mod workspaces;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -54,7 +54,15 @@ fn environment() -> NativeEnvironment {
     }
 }
 
+/// Held while an engine is made, by those who look which process is new.
+static LOADING: Mutex<()> = Mutex::new(());
+
 fn load() -> NativeEngine {
+    let _alone = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
+    load_now()
+}
+
+fn load_now() -> NativeEngine {
     let cache = Cache::open(std::env::temp_dir().join(format!("belljar-native-test-{}", std::process::id())));
     NativeEngine::load(environment(), &cache).unwrap()
 }
