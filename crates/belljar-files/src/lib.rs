@@ -16,6 +16,9 @@
 //! `file_system.rs` holds the operations, by topic; `tree.rs` the memory, `host.rs` the host; `handle.rs`,
 //! `mount.rs`, `quota.rs` and `changes.rs` the four small tables beside them.
 //!
+//! Hosts get at files through a [`FileDoor`](belljar_engine::FileDoor): [`DirDoor`] is the one of a host directory
+//! (`door.rs`), and [`operations`] is what can be done through any.
+//!
 //! ```
 //! use belljar_files::{FileSystem, OpenOptions, Quota};
 //!
@@ -38,12 +41,15 @@
 mod cautious;
 mod changes;
 mod directory_stream;
+#[cfg(target_os = "linux")]
+mod door;
 mod errno;
 mod file_system;
 mod handle;
 mod host;
 mod metadata;
 mod mount;
+pub mod operations;
 mod options;
 mod path;
 mod quota;
@@ -52,6 +58,8 @@ mod tree;
 pub use cap_std::fs::Dir;
 pub use changes::Changes;
 pub use directory_stream::{DirectoryEntry, DirectoryStream};
+#[cfg(target_os = "linux")]
+pub use door::{DirDoor, Room, RunAs};
 pub use errno::{Errno, Result};
 pub use file_system::FileSystem;
 pub use handle::Handle;

@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
 
 mod changes;
+mod door;
+mod door_attacks;
 mod escape;
 mod hostile;
 mod model;
 mod mounts;
 mod nested;
+mod operations;
 mod quota;
 mod semantics;
 mod snapshot;

@@ -1,0 +1,1 @@
+//! Whoever changes a directory while its door is used gets nothing by it.
