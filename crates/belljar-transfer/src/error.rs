@@ -64,7 +64,9 @@ pub enum TransferError {
         reason: String,
     },
     /// The bucket couldn't be reached, or refused.
-    #[error("can't {action} {path} in the bucket: {reason}; what was copied before is whole, and the next run goes on from there")]
+    #[error(
+        "can't {action} {path} in the bucket: {reason}; what was copied before is whole, and the next run goes on from there"
+    )]
     Bucket {
         /// What was tried.
         action: &'static str,

@@ -76,7 +76,8 @@ pub fn export(
     let mut encoder = zstd::Encoder::new(writer, level).map_err(writing)?;
     encoder.include_checksum(true).map_err(writing)?;
     encoder.multithread(options.threads.min(8)).map_err(writing)?;
-    let mut archive = Archive { writer: encoder, files: Files::new(door), options, exported: Exported::default() };
+    let mut archive =
+        Archive { writer: encoder, files: Files::new(door), options, exported: Exported::default() };
 
     let walk = Walk { files: Files::new(door), globs: &options.globs, most: options.most_files };
     let mut skipped = SkippedList::default();
@@ -109,7 +110,8 @@ pub fn export_to_path(
         move |source| TransferError::Host { action, path, source }
     };
     let part = Part::beside(path)?;
-    let file = OpenOptions::new().write(true).create_new(true).open(&part.0).map_err(at("create", &part.0))?;
+    let file =
+        OpenOptions::new().write(true).create_new(true).open(&part.0).map_err(at("create", &part.0))?;
     let mut writer = BufWriter::new(file);
     let exported = export(door, &mut writer, options, progress)?;
     let file = writer.into_inner().map_err(|error| writing(error.into_error()))?;

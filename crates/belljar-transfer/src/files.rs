@@ -30,7 +30,10 @@ impl<'d> Files<'d> {
             FileReply::List(mut entries) => {
                 // A door may be a guest's: it isn't trusted to sort, nor to give names.
                 entries.retain(|entry| {
-                    !entry.name.is_empty() && !entry.name.contains(['/', '\0']) && entry.name != "." && entry.name != ".."
+                    !entry.name.is_empty()
+                        && !entry.name.contains(['/', '\0'])
+                        && entry.name != "."
+                        && entry.name != ".."
                 });
                 entries.sort_unstable_by(|left, right| left.name.cmp(&right.name));
                 entries.dedup_by(|left, right| left.name == right.name);
@@ -78,7 +81,12 @@ impl<'d> Files<'d> {
         self.0.file(FileOp::Remove { path: path.to_owned() }).map(drop)
     }
 
-    pub(crate) fn set(self, path: &str, executable: Option<bool>, modified_ns: Option<i64>) -> Result<(), FileError> {
+    pub(crate) fn set(
+        self,
+        path: &str,
+        executable: Option<bool>,
+        modified_ns: Option<i64>,
+    ) -> Result<(), FileError> {
         self.0.file(FileOp::Set { path: path.to_owned(), executable, modified_ns }).map(drop)
     }
 
@@ -106,7 +114,8 @@ impl<'d> Files<'d> {
             if is_directory && !emptied {
                 let entries = self.list(&path)?;
                 pending.push((path.clone(), true));
-                pending.extend(entries.into_iter().map(|entry| (crate::names::join(&path, &entry.name), false)));
+                pending
+                    .extend(entries.into_iter().map(|entry| (crate::names::join(&path, &entry.name), false)));
                 continue;
             }
             match self.remove(&path) {

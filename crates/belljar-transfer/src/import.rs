@@ -179,7 +179,8 @@ impl<R: Read> Import<'_, R> {
         }
         if member.kind == Kind::Directory {
             path = path.strip_suffix('/').unwrap_or(path);
-            if path.is_empty() || path == "." {
+            // The workspace itself.
+            if path == "." || (path.is_empty() && member.path.as_deref() != Ok("/")) {
                 return Ok(None);
             }
         }

@@ -35,14 +35,18 @@ mod files;
 mod globs;
 mod import;
 mod members;
+mod migrate;
 mod names;
 mod progress;
 mod skipped;
+mod sync;
 mod walk;
 
 pub use error::{Result, TransferError};
 pub use export::{ExportOptions, Exported, export, export_to_path};
 pub use globs::{DEFAULT_EXCLUDES, Globs};
 pub use import::{ImportOptions, Imported, import};
+pub use migrate::{Migrated, Migration, migrate};
 pub use progress::{Progress, Quiet};
 pub use skipped::{MOST_SKIPPED, Skipped, SkippedList};
+pub use sync::{Action, Place, S3Credentials, S3Place, Step, SyncOptions, Synced, pull, push};

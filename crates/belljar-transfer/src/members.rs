@@ -83,7 +83,9 @@ impl<R: Read> Members<R> {
                 EntryType::XHeader => extensions.read(&self.small(size)?)?,
                 // What holds for all members is of no interest here.
                 EntryType::XGlobalHeader => drop(self.small(size)?),
-                EntryType::GNUSparse => return Err(Damage("it has a member with holes (GNU sparse)".to_owned())),
+                EntryType::GNUSparse => {
+                    return Err(Damage("it has a member with holes (GNU sparse)".to_owned()));
+                }
                 _ => return self.member(&header, extensions, size).map(Some),
             }
         }
@@ -116,7 +118,9 @@ impl<R: Read> Members<R> {
     fn member(&mut self, header: &Header, extensions: Extensions, size: u64) -> Result<Member, Damage> {
         let kind = match header.entry_type() {
             _ if extensions.sparse => Kind::Other("it is a file with holes, in a form that isn't known here"),
-            EntryType::Regular | EntryType::Continuous if header.path_bytes().ends_with(b"/") => Kind::Directory,
+            EntryType::Regular | EntryType::Continuous if header.path_bytes().ends_with(b"/") => {
+                Kind::Directory
+            }
             EntryType::Regular | EntryType::Continuous => Kind::File,
             EntryType::Directory => Kind::Directory,
             EntryType::Symlink => Kind::Link,
@@ -153,7 +157,8 @@ impl<R: Read> Members<R> {
             return Ok(None);
         }
         let header = Header::from_byte_slice(&block).clone();
-        let sum: u32 = block[..148].iter().chain(&block[156..]).map(|&byte| u32::from(byte)).sum::<u32>() + 8 * 32;
+        let sum: u32 =
+            block[..148].iter().chain(&block[156..]).map(|&byte| u32::from(byte)).sum::<u32>() + 8 * 32;
         if header.cksum().ok() != Some(sum) {
             return Err(Damage("the checksum of a header is wrong, or it is no tar file".to_owned()));
         }
@@ -174,7 +179,9 @@ impl<R: Read> Members<R> {
 
     fn small(&mut self, size: u64) -> Result<Vec<u8>, Damage> {
         if size > LONGEST {
-            return Err(Damage(format!("the extensions of a member have {size} bytes, and may have {LONGEST}")));
+            return Err(Damage(format!(
+                "the extensions of a member have {size} bytes, and may have {LONGEST}"
+            )));
         }
         self.contents(size);
         let mut bytes = vec![0; size as usize];

@@ -88,7 +88,9 @@ mod tests {
 
     #[test]
     fn paths_that_could_lead_elsewhere_have_a_fault() {
-        for path in ["", "/a", "a//b", "a/", "..", "a/../b", "./a", "a\0", ".belljar-sync.json", "a/.belljar-x"] {
+        for path in
+            ["", "/a", "a//b", "a/", "..", "a/../b", "./a", "a\0", ".belljar-sync.json", "a/.belljar-x"]
+        {
             assert!(fault(path).is_some(), "{path:?}");
         }
         for path in ["a", "a/b", "...", ".a", "a b", "ä/ö", "-", "a\\b", "c:"] {

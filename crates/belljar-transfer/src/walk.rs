@@ -7,7 +7,7 @@ use belljar_engine::{FileError, FileErrorCode, FileKind, FileStat};
 use crate::error::{Result, TransferError};
 use crate::files::Files;
 use crate::globs::Globs;
-use crate::names::{DEEPEST, OURS, is_part, join};
+use crate::names::{DEEPEST, OURS, join};
 use crate::skipped::SkippedList;
 
 /// What to pass by.
@@ -34,14 +34,14 @@ impl Walk<'_> {
         self.directory("", 0, &mut 0, &mut |_| {}, skipped, visit).map(drop)
     }
 
-    /// The same; parts of copies that were interrupted are told to `part`.
-    pub(crate) fn each_with_parts(
+    /// The same; names of our own, which aren't visited, are told to `ours`.
+    pub(crate) fn each_and_ours(
         &self,
-        part: &mut dyn FnMut(&str),
+        ours: &mut dyn FnMut(&str),
         skipped: &mut SkippedList,
         visit: &mut dyn FnMut(Found, &mut SkippedList) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        self.directory("", 0, &mut 0, part, skipped, visit).map(drop)
+        self.directory("", 0, &mut 0, ours, skipped, visit).map(drop)
     }
 
     fn directory(
@@ -49,7 +49,7 @@ impl Walk<'_> {
         directory: &str,
         depth: usize,
         count: &mut u64,
-        part: &mut dyn FnMut(&str),
+        ours: &mut dyn FnMut(&str),
         skipped: &mut SkippedList,
         visit: &mut dyn FnMut(Found, &mut SkippedList) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
@@ -65,9 +65,7 @@ impl Walk<'_> {
         for entry in entries {
             let path = join(directory, &entry.name);
             if entry.name.starts_with(OURS) {
-                if is_part(&entry.name) {
-                    part(&path);
-                }
+                ours(&path);
                 continue;
             }
             let is_directory = entry.stat.kind == FileKind::Directory;
@@ -101,7 +99,7 @@ impl Walk<'_> {
                 return Ok(ControlFlow::Break(()));
             }
             if let Some(path) = deeper
-                && self.directory(&path, depth + 1, count, part, skipped, visit)?.is_break()
+                && self.directory(&path, depth + 1, count, ours, skipped, visit)?.is_break()
             {
                 return Ok(ControlFlow::Break(()));
             }

@@ -14,7 +14,6 @@ use belljar_transfer::{
 use proptest::prelude::*;
 use tempfile::tempdir;
 
-
 use crate::tree::{Node, plant, survey, trees};
 
 fn exported(door: &dyn FileDoor) -> Vec<u8> {
@@ -58,7 +57,8 @@ proptest! {
 fn tar_reads_what_is_exported_and_what_tar_writes_is_imported() {
     let (from, to, back) = (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
     let long = format!("{}/{}", "d".repeat(150), "e".repeat(200));
-    let file = |contents: &[u8], executable| Node::File { contents: contents.to_vec(), executable, seconds: 77 };
+    let file =
+        |contents: &[u8], executable| Node::File { contents: contents.to_vec(), executable, seconds: 77 };
     let tree = [
         ("run.sh".to_owned(), file(b"#!/bin/sh\n", true)),
         ("däta/x.bin".to_owned(), file(&vec![7; 3 << 20], false)),
@@ -69,7 +69,8 @@ fn tar_reads_what_is_exported_and_what_tar_writes_is_imported() {
     ];
     plant(from.path(), &tree.into_iter().collect());
     let archive = from.path().with_extension("tar.zst");
-    export_to_path(&DirDoor::open(from.path()).unwrap(), &archive, &ExportOptions::default(), &Quiet).unwrap();
+    export_to_path(&DirDoor::open(from.path()).unwrap(), &archive, &ExportOptions::default(), &Quiet)
+        .unwrap();
 
     let mut plain = Vec::new();
     zstd::Decoder::new(File::open(&archive).unwrap()).unwrap().read_to_end(&mut plain).unwrap();
@@ -96,7 +97,8 @@ fn tar_reads_what_is_exported_and_what_tar_writes_is_imported() {
             let copy = back.path().join(format!("{format}{compression}"));
             fs::create_dir(&copy).unwrap();
             let door = DirDoor::open(&copy).unwrap();
-            let imported = import(&door, File::open(made).unwrap(), &ImportOptions::default(), &Quiet).unwrap();
+            let imported =
+                import(&door, File::open(made).unwrap(), &ImportOptions::default(), &Quiet).unwrap();
             assert_eq!(&imported.skipped[..], []);
             assert_eq!(survey(&copy), survey(to.as_ref()), "{format} {compression}");
         }
@@ -135,9 +137,12 @@ fn what_is_special_or_ours_is_skipped_and_links_are_not_followed() {
 fn a_giant_of_holes_is_an_error_before_it_is_read() {
     let from = tempdir().unwrap();
     File::create(from.path().join("giant")).unwrap().set_len(1 << 42).unwrap();
-    let error =
-        export(&DirDoor::open(from.path()).unwrap(), Vec::new(), &ExportOptions::default(), &Quiet).unwrap_err();
-    assert!(matches!(&error, TransferError::TooMuch { what: "bytes", path, .. } if path == "giant"), "{error}");
+    let error = export(&DirDoor::open(from.path()).unwrap(), Vec::new(), &ExportOptions::default(), &Quiet)
+        .unwrap_err();
+    assert!(
+        matches!(&error, TransferError::TooMuch { what: "bytes", path, .. } if path == "giant"),
+        "{error}"
+    );
     assert!(error.hint().is_some());
 }
 
@@ -219,7 +224,9 @@ fn files_that_change_while_they_are_read_leave_the_archive_whole() {
             ("gone", _) => fs::remove_file(at("gone")).unwrap(),
             ("small", _) => fs::write(at("small"), vec![b'y'; 100]).unwrap(),
             ("grows", 1..) => fs::write(at("grows"), vec![b'x'; 9 << 20]).unwrap(),
-            ("shrinks", 2_000_000..) => File::options().write(true).open(at("shrinks")).unwrap().set_len(9).unwrap(),
+            ("shrinks", 2_000_000..) => {
+                File::options().write(true).open(at("shrinks")).unwrap().set_len(9).unwrap()
+            }
             ("vanishes", 2_000_000..) => drop(fs::remove_file(at("vanishes"))),
             _ => {}
         },
@@ -232,7 +239,8 @@ fn files_that_change_while_they_are_read_leave_the_archive_whole() {
     assert_eq!(exported.skipped[0].path, "gone");
 
     let imported =
-        import(&DirDoor::open(to.path()).unwrap(), archive.as_slice(), &ImportOptions::default(), &Quiet).unwrap();
+        import(&DirDoor::open(to.path()).unwrap(), archive.as_slice(), &ImportOptions::default(), &Quiet)
+            .unwrap();
     assert_eq!((imported.files, imported.skipped.total()), (5, 0));
     let read = |name: &str| fs::read(to.path().join(name)).unwrap();
     assert_eq!(read("grows"), vec![b'x'; 5 << 20]);

@@ -10,7 +10,6 @@ use belljar_transfer::{ImportOptions, Imported, Quiet, TransferError, import};
 use tar::{EntryType, Header};
 use tempfile::{TempDir, tempdir};
 
-
 use crate::tree::survey;
 
 /// An archive, member by member, with headers that no tool would write.
@@ -73,7 +72,8 @@ fn assert_outside_is_untouched(outer: &TempDir) {
 fn members_never_lead_out() {
     let (outer, workspace) = workspace();
     let absolute = outer.path().join("precious");
-    let names = ["../precious", "/tmp/belljar-was-here", "a/../../precious", "./../precious", "..", "/", "", "a//b"];
+    let names =
+        ["../precious", "/tmp/belljar-was-here", "a/../../precious", "./../precious", "..", "/", "", "a//b"];
     let mut archive = Archive::default().file(absolute.to_str().unwrap(), "evil");
     for name in names {
         archive = archive.file(name, "evil");
@@ -122,7 +122,9 @@ fn hard_links_become_copies_of_what_is_inside() {
     };
     let mut archive = Archive::default().file("a", "contents");
     archive = hard(archive, "b", "a");
-    for (place, target) in ["../precious", "/etc/passwd", "out/precious", "missing", "self4"].iter().enumerate() {
+    for (place, target) in
+        ["../precious", "/etc/passwd", "out/precious", "missing", "self4"].iter().enumerate()
+    {
         archive = hard(archive, &format!("self{place}"), target);
     }
     let imported = archive.into(&workspace, &ImportOptions::default()).unwrap();
@@ -136,7 +138,9 @@ fn hard_links_become_copies_of_what_is_inside() {
 fn devices_pipes_and_unknown_kinds_are_skipped() {
     let (_outer, workspace) = workspace();
     let mut archive = Archive::default();
-    for (place, kind) in [EntryType::Char, EntryType::Block, EntryType::Fifo, EntryType::new(b'Z')].iter().enumerate() {
+    for (place, kind) in
+        [EntryType::Char, EntryType::Block, EntryType::Fifo, EntryType::new(b'Z')].iter().enumerate()
+    {
         archive = archive.member(*kind, format!("special{place}").as_bytes(), b"", b"");
     }
     let archive = archive.member(EntryType::Regular, b"bad\xff", b"", b"x").file("\u{1b}[31mred\n/..", "x");
@@ -161,7 +165,8 @@ fn privileged_modes_are_not_taken_over() {
 #[test]
 fn reserved_names_are_not_written() {
     let (_outer, workspace) = workspace();
-    let archive = Archive::default().file(".belljar-sync.json", "{}").file("d/.belljar-part-0123456789abcdef", "x");
+    let archive =
+        Archive::default().file(".belljar-sync.json", "{}").file("d/.belljar-part-0123456789abcdef", "x");
     let imported = archive.into(&workspace, &ImportOptions::default()).unwrap();
     assert_eq!((imported.files, imported.skipped.total()), (0, 2));
 }
@@ -204,11 +209,15 @@ fn bombs_are_stopped_at_the_limit() {
 fn headers_that_want_much_memory_are_damage() {
     let (_outer, workspace) = workspace();
     let door = DirDoor::open(&workspace).unwrap();
-    for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader, EntryType::XGlobalHeader] {
+    for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader, EntryType::XGlobalHeader]
+    {
         let mut archive = Archive::default();
         archive.header(kind, b"long", b"", 1 << 40);
         let error = import(&door, archive.0.as_slice(), &ImportOptions::default(), &Quiet).unwrap_err();
-        assert!(matches!(&error, TransferError::Damaged { reason, .. } if reason.contains("bytes")), "{error}");
+        assert!(
+            matches!(&error, TransferError::Damaged { reason, .. } if reason.contains("bytes")),
+            "{error}"
+        );
     }
     let mut archive = Archive::default();
     for _ in 0..100_000 {

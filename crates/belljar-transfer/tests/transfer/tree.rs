@@ -30,8 +30,11 @@ pub(crate) fn plant(root: &Path, tree: &Tree) {
             Node::Link(target) => symlink(target, path).unwrap(),
             Node::File { contents, executable, seconds } => {
                 fs::write(&path, contents).unwrap();
-                fs::set_permissions(&path, fs::Permissions::from_mode(if *executable { 0o755 } else { 0o644 }))
-                    .unwrap();
+                fs::set_permissions(
+                    &path,
+                    fs::Permissions::from_mode(if *executable { 0o755 } else { 0o644 }),
+                )
+                .unwrap();
                 let file = fs::File::open(&path).unwrap();
                 file.set_modified(UNIX_EPOCH + Duration::from_secs(*seconds)).unwrap();
             }
