@@ -1,0 +1,7 @@
+//! What is moved, and what is refused.
+
+#![expect(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
+
+mod archives;
+mod hostile;
+mod tree;
