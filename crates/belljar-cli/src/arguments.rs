@@ -11,6 +11,7 @@ use crate::limits::LimitArguments;
 use crate::runtimes::RuntimeArguments;
 use crate::session::SessionCommands;
 use crate::sessions::SessionArguments;
+use crate::workspace::WorkspaceCommands;
 
 /// What runs the guest, for `--version`. A test compares it with the guest and the lock file.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (CPython 3.14 on wasmtime 48)");
@@ -40,6 +41,9 @@ pub(crate) enum Command {
     /// Look at a session's files and change them: list, read, write, find, search
     #[command(after_help = FILES_NOTES)]
     Files(FilesCommands),
+    /// Move whole workspaces: archives, directories, S3; sizes and old copies
+    #[command(after_help = WORKSPACE_NOTES)]
+    Workspace(WorkspaceCommands),
     /// Make environments: packages that sessions share, and what is imported before they start
     #[command(after_help = ENVIRONMENT_NOTES)]
     Env(EnvironmentCommands),

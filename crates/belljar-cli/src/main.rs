@@ -44,6 +44,7 @@ mod sessions;
 mod size;
 mod table;
 mod verdict;
+mod workspace;
 
 use std::process::ExitCode;
 
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Command::Exec(arguments) => exec::run(*arguments),
         Command::Session(arguments) => session::run(arguments),
         Command::Files(arguments) => files::run(arguments),
+        Command::Workspace(arguments) => workspace::run(arguments),
         Command::Env(arguments) => environment::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Runtime(arguments) => runtime::run(arguments),

@@ -7,6 +7,7 @@ use belljar_native::NativeError;
 use belljar_packages::PackageError;
 use belljar_runtime::{CacheError, MakeError};
 use belljar_store::StoreError;
+use belljar_transfer::TransferError;
 use belljar_wasm::LoadError;
 use thiserror::Error;
 
@@ -170,6 +171,9 @@ pub enum Error {
     /// Something with a session's files failed. Nothing changed.
     #[error(transparent)]
     File(#[from] FileError),
+    /// A workspace couldn't be moved. It says what is left.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
     /// A workspace on disk couldn't be used. What is in it is as it was.
     #[error("the workspace {}: {source}", path.display())]
     Workspace {
@@ -278,6 +282,7 @@ impl Error {
                     .to_owned(),
             ),
             Self::File(error) => file_hint(error.code).map(str::to_owned),
+            Self::Transfer(error) => error.hint().map(str::to_owned),
             Self::Workspace { source, .. } => workspace_hint(source).map(str::to_owned),
             Self::NoThread { .. } => Some("`belljar workspace ls` lists those that are there".to_owned()),
             Self::NoWorkspaces => {

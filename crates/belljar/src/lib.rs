@@ -35,6 +35,7 @@
 //! | `prune` | removes what was made for environments that nobody uses |
 //! | `workspace` | [`Workspaces`]: threads on disk, and skills |
 //! | `files`, `file_watch` | [`Files`]: a session's files from outside |
+//! | `transfer` | whole workspaces: archives, directories, S3 |
 //! | `policy` | [`Policy`] and its defaults |
 //! | `tool` | [`Tool`]: a host function that guest code calls |
 #![forbid(unsafe_code)]
@@ -61,6 +62,7 @@ mod sandbox;
 mod session;
 mod tool;
 mod tool_threads;
+mod transfer;
 mod workspace;
 
 pub use belljar_engine::{
@@ -75,7 +77,7 @@ pub use belljar_wasm::Tracking;
 pub use cell::{Request, Running, RunningCell, RunningCommand};
 pub use checkpoint::{Checkpoint, Which};
 pub use command::{CommandOutcome, CommandRequest};
-pub use config::{Config, ConfigError, Place};
+pub use config::{Config, ConfigError, Place as ConfigPlace};
 pub use environment::{
     EngineKind, Environment, EnvironmentInfo, Environments, NamedEnvironment, PackageInfo,
 };
@@ -101,4 +103,9 @@ pub use registry::{
 pub use sandbox::{Runtimes, Sandbox, SandboxBuilder, native_layers};
 pub use session::{Session, SessionDescription};
 pub use tool::{Tool, ToolArguments, ToolResult};
+pub use transfer::{
+    Action, DEFAULT_EXCLUDES, ExportOptions, Exported, Globs, ImportOptions, ImportedFiles, Migrated,
+    Migration, Place, QuietTransfer, S3Credentials, S3Place, Skipped, SkippedList, Step, SyncOptions, Synced,
+    TransferError, TransferProgress,
+};
 pub use workspace::{StorageKind, WorkspacePolicy, Workspaces};

@@ -17,8 +17,8 @@ mod semantics;
 mod snapshot;
 mod state;
 mod tracked;
-mod tree_door;
 mod tracked_model;
+mod tree_door;
 mod watch;
 
 use belljar_files::{Access, Dir, FileSystem, Handle, OpenOptions, Quota};
