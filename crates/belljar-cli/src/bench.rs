@@ -8,6 +8,7 @@
 //! | `measure` | what one session without a name costs: `basics` |
 //! | `sessions` | what keeping, forking and rewinding sessions costs: most names |
 //! | `packages` | what packages cost: `packages` |
+//! | `workspaces` | what files on disk and in memory cost: `workspaces` |
 //! | `native` | the native engine beside bubblewrap, Jupyter and plain Python: `native` |
 //! | `scene` | what is common to them: sandboxes, a directory that is gone afterwards |
 //! | `peers` | other sandboxes |
@@ -22,6 +23,7 @@ mod row;
 mod sample;
 mod scene;
 mod sessions;
+mod workspaces;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -96,6 +98,8 @@ enum Name {
     Undo,
     /// Environments with packages: making them, starting from them, sharing them
     Packages,
+    /// Threads, files on disk and in memory, what changed, archives
+    Workspaces,
     /// 200 sessions awake and 2,000 asleep
     Crowd,
     /// The native engine beside bubblewrap, Jupyter and plain Python, whatever the engine
@@ -142,6 +146,7 @@ pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
         let measured = match name {
             Name::Packages => packages::measure(&scene, &peers),
+            Name::Workspaces => workspaces::measure(&scene),
             Name::Native => native::measure(&scene, arguments.peers.as_deref()).map(|(rows, told)| {
                 notes.extend(told);
                 rows

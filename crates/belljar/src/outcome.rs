@@ -164,6 +164,7 @@ impl Outcome {
             Status::Error => 1,
             Status::Timeout => 124,
             Status::Interrupted => 130,
+            Status::DiskFull if self.exception.is_some() => 1,
             Status::OutOfMemory | Status::Killed | Status::DiskFull => 137,
             Status::Exited => (self.exit_code.unwrap_or(0) & 0xff) as u8,
         }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::EngineKind;
-use crate::workspace::WorkspacePolicy;
+use crate::workspace::{StorageKind, WorkspacePolicy};
 
 /// What a session may use. Everything that isn't allowed here is refused.
 ///
@@ -182,6 +182,9 @@ pub enum PolicyError {
     /// A workspace can't be seen there.
     #[error("a workspace cannot be at {0:?}")]
     Workspace(String),
+    /// A session has its files where it was made with.
+    #[error("the session has its files {}, and keeps them there", words(*.0))]
+    Storage(StorageKind),
     /// Skills can't be seen there.
     #[error("skills cannot be at {0:?} in a workspace")]
     Skills(String),
@@ -221,6 +224,9 @@ impl PolicyError {
             }
             Self::Workspace(_) => {
                 "use an absolute path such as /workspace or /mnt/threads/{id}, and none of the system's".to_owned()
+            }
+            Self::Storage(_) => {
+                "leave out --storage; `belljar workspace export` and `import` move files to another session".to_owned()
             }
             Self::Skills(_) => "use a relative path such as .skills, without '..'".to_owned(),
             Self::User(_) => {
@@ -317,6 +323,13 @@ impl Policy {
             }
             _ => Ok(()),
         }
+    }
+}
+
+fn words(storage: StorageKind) -> &'static str {
+    match storage {
+        StorageKind::Memory => "in memory",
+        StorageKind::Disk => "on disk",
     }
 }
 

@@ -20,7 +20,8 @@ use crate::session::{Disk, Live, Place, Slot, Verification, is_on_disk};
 use crate::tool::ToolTable;
 use crate::workspace::{DIRECTORIES, StorageKind, WorkspacePolicy, Workspaces};
 use crate::{
-    EngineKind, Environment, Error, Outcome, Policy, Registry, Request, Session, Tool, default_cache_dir,
+    EngineKind, Environment, Error, Outcome, Policy, PolicyError, Registry, Request, Session, Tool,
+    default_cache_dir,
 };
 
 /// Makes sessions. Made once and shared; cloning it is cheap.
@@ -197,7 +198,11 @@ impl Sandbox {
         let record = keeping.store.record(&keeping.tenant, &id)?;
         let mut policy: Policy = serde_json::from_value(record.policy.clone())
             .map_err(|error| Error::RecordedPolicy { session: name.to_owned(), reason: error.to_string() })?;
+        let made = policy.workspace.storage;
         change(&mut policy);
+        if policy.workspace.storage != made {
+            return Err(PolicyError::Storage(made).into());
+        }
         let base = self.shared.spec_for(&policy, self.shared.kind_of(&record.environment))?;
         let place = self.shared.place_of(&id, base, policy.workspace)?;
         let mut slot = Slot::new(id, Arc::clone(&self.shared), place, Arc::default(), None, true);

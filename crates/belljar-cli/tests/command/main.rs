@@ -11,6 +11,7 @@ use serde_json::Value;
 
 mod config;
 mod environments;
+mod files;
 mod native;
 mod session;
 
