@@ -213,6 +213,11 @@ impl Ground {
             }
             fchmod(&file, Mode::from_raw_mode(stamp.rights()))?;
             rustix::fs::futimens(&file, &times(stamp))?;
+            // In place of another file, some file systems would write the new one to the disk first, which takes long.
+            match unlinkat(parent, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
             renameat(parent, &temporary, parent, name)?;
             Ok(written)
         })();
