@@ -15,7 +15,6 @@ mod snapshot;
 mod state;
 mod tracked;
 mod tracked_model;
-mod watch;
 
 use belljar_files::{Access, Dir, FileSystem, Handle, OpenOptions, Quota};
 use tempfile::TempDir;

@@ -439,6 +439,35 @@ fn a_vault_is_gone_with_its_session_and_those_of_dead_ones_with_the_next() {
 }
 
 #[test]
+fn a_directory_that_was_moved_comes_back_with_all_that_is_not_kept() {
+    let limits = TrackedSettings { most_file: 1000, ..settings() };
+    let mut workspace = Workspace::new(limits, |root| {
+        fs::create_dir_all(root.join("project/node_modules/a")).unwrap();
+        fs::write(root.join("project/node_modules/a/index.js"), "one").unwrap();
+        fs::write(root.join("project/large"), vec![1; 100_000]).unwrap();
+        fs::write(root.join("project/small"), "one").unwrap();
+        fs::write(root.join("large"), vec![2; 100_000]).unwrap();
+        fs::create_dir_all(root.join("other/inner")).unwrap();
+        fs::write(root.join("other/inner/large"), vec![3; 100_000]).unwrap();
+    });
+    workspace.cell(|_| {});
+    let before = picture(workspace.directory.path());
+    let put = workspace.taken_back(|root| {
+        fs::rename(root.join("project"), root.join("moved")).unwrap();
+        fs::write(root.join("moved/new"), "two").unwrap();
+        fs::write(root.join("moved/small"), "two").unwrap();
+        // Something else is in its place, and something in that.
+        fs::rename(root.join("other/inner"), root.join("project")).unwrap();
+        fs::rename(root.join("other"), root.join("project/other")).unwrap();
+        fs::write(root.join("project/other/new"), "two").unwrap();
+        fs::rename(root.join("large"), root.join("moved/elsewhere")).unwrap();
+    });
+    done(&put);
+    assert_eq!(picture(workspace.directory.path()), before);
+    assert_eq!(workspace.cell(|_| {}), [none(), none(), none()]);
+}
+
+#[test]
 fn what_can_not_be_read_is_told_and_the_rest_is_put_back() {
     let mut workspace = Workspace::new(settings(), |root| {
         for name in ["readable", "unreadable"] {
