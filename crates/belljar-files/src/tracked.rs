@@ -4,8 +4,8 @@
 //! stamp and, for files, the contents as they were when they were last kept; a cell is remembered as what was at the paths
 //! that it changed. Contents are kept after a cell's answer was given, so that the next one can be taken back.
 //!
-//! What isn't seen: a file that is changed through a mapping after it was closed, or by a descriptor whose name was
-//! removed while the file had another. [`Tracked::moment`] looks at everything and finds both.
+//! What isn't seen: a file that is changed through a mapping after it was closed, or by another name or descriptor whose
+//! name came and went between two looks. [`Tracked::moment`] looks at everything and finds both.
 
 mod blocks;
 mod clone;

@@ -468,6 +468,28 @@ fn a_directory_that_was_moved_comes_back_with_all_that_is_not_kept() {
 }
 
 #[test]
+fn a_file_that_is_changed_by_another_of_its_names_is_put_back() {
+    let mut workspace = Workspace::new(settings(), |root| fs::write(root.join("file"), "one").unwrap());
+    workspace.cell(|_| {});
+    let before = picture(workspace.directory.path());
+    let change = |root: &Path| {
+        fs::hard_link(root.join("file"), root.join("name")).unwrap();
+        fs::write(root.join("name"), "two").unwrap();
+    };
+    done(&workspace.taken_back(change));
+    assert_eq!(picture(workspace.directory.path()), before);
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(workspace.cell(change), [names(&["name"]), names(&["file"]), none()]);
+    let changes = workspace.cell(|root| {
+        fs::write(root.join("name"), "three").unwrap();
+        fs::remove_file(root.join("name")).unwrap();
+    });
+    assert_eq!(changes, [none(), names(&["file"]), names(&["name"])]);
+    done(&workspace.tracked.undo_to(1).unwrap());
+    assert_eq!(picture(workspace.directory.path()), before);
+}
+
+#[test]
 fn what_can_not_be_read_is_told_and_the_rest_is_put_back() {
     let mut workspace = Workspace::new(settings(), |root| {
         for name in ["readable", "unreadable"] {
