@@ -4,8 +4,8 @@
 //! stamp and, for files, the contents as they were when they were last kept; a cell is remembered as what was at the paths
 //! that it changed. Contents are kept after a cell's answer was given, so that the next one can be taken back.
 //!
-//! What isn't seen: a file that is changed through a mapping after it was closed, or by a descriptor whose name was
-//! removed while the file had another. [`Tracked::moment`] looks at everything and finds both.
+//! What isn't seen: a file that is changed through a mapping after it was closed, or by another name or descriptor whose
+//! name came and went between two looks. [`Tracked::moment`] looks at everything and finds both.
 
 mod blocks;
 mod clone;
@@ -18,7 +18,7 @@ mod moment;
 mod objects;
 mod vault;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -46,6 +46,9 @@ const MOST_CHANGES_BYTES: usize = 2 << 20;
 const MOST_FAILED: usize = 1_000;
 /// Paths that are known of.
 const MOST_ENTRIES: usize = 500_000;
+
+/// Directories that are moved back in one go. Others are made anew.
+const MOST_MOVES: usize = 256;
 
 /// How a workspace is tracked.
 #[derive(Clone, Debug)]
@@ -188,7 +191,7 @@ impl Tracked {
         self.refresh();
         self.open_closed();
         let delta = self.cell.take().unwrap_or_default();
-        Ok(self.put_back(&delta))
+        Ok(self.put_back(delta))
     }
 
     /// Takes back a cell and all later ones. What others changed in between stays, unless a cell had changed it too.
@@ -203,7 +206,7 @@ impl Tracked {
         while let Some((_, delta)) = self.undo.pop_back_if(|(cell, _)| *cell >= first) {
             wanted.extend(delta);
         }
-        Ok(self.put_back(&wanted))
+        Ok(self.put_back(wanted))
     }
 
     /// The cells that can be undone.
@@ -289,7 +292,7 @@ impl Tracked {
                 wanted.insert(path.clone(), None);
             }
         }
-        Ok(self.put_back(&wanted))
+        Ok(self.put_back(wanted))
     }
 
     fn forget_one(&mut self) {
@@ -564,7 +567,10 @@ impl Tracked {
     }
 
     /// Makes paths what they were.
-    fn put_back(&mut self, wanted: &Delta) -> PutBack {
+    fn put_back(&mut self, mut wanted: Delta) -> PutBack {
+        self.cell = None;
+        let moved = self.move_back(&mut wanted);
+        let wanted = &wanted;
         let mut failed: BTreeSet<&[u8]> = BTreeSet::new();
         // What wasn't there goes, the innermost first.
         for (path, before) in wanted.iter().rev() {
@@ -589,7 +595,7 @@ impl Tracked {
         }
         for (path, before) in wanted {
             if let Some(before) = before
-                && self.put_one(path, before).is_err()
+                && self.put_one(path, before, moved.contains(path)).is_err()
             {
                 failed.insert(path);
             }
@@ -618,8 +624,95 @@ impl Tracked {
         PutBack { put: wanted.len() - failed.len(), failed: names.collect(), failed_count: failed.len() }
     }
 
-    fn put_one(&self, path: &[u8], before: &Entry) -> io::Result<()> {
+    /// Moves back what was only moved: directories, in which there may be what isn't known or kept, and files whose
+    /// contents weren't kept. Otherwise the only copy would be removed.
+    fn move_back(&mut self, wanted: &mut Delta) -> HashSet<Vec<u8>> {
+        let mut moved = HashSet::new();
+        let mut places = self.displaced(wanted);
+        let paths: Vec<Vec<u8>> = wanted.keys().cloned().collect();
+        for path in paths {
+            let Some(Some(before)) = wanted.get(&path) else { continue };
+            let (inode, is_directory) = (before.stamp.inode, before.is_directory());
+            if !matches!(before.kind, Kind::Directory | Kind::File(None))
+                || self.index.get(&path).is_some_and(|now| now.stamp.inode == inode)
+            {
+                continue;
+            }
+            let Some(from) = places.get(&inode).cloned() else { continue };
+            let same = self.index.get(&from).is_some_and(|now| {
+                let (size, modified) = (before.stamp.size, before.stamp.modified);
+                match is_directory {
+                    true => now.is_directory(),
+                    false => {
+                        matches!(now.kind, Kind::File(_))
+                            && (now.stamp.size, now.stamp.modified) == (size, modified)
+                    }
+                }
+            });
+            if !same || is_below(&from, &path) || is_below(&path, &from) {
+                continue;
+            }
+            if moved.len() >= MOST_MOVES {
+                break;
+            }
+            let back = match self.ground.move_back(&from, &path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    self.ground.make_above(&path).and_then(|()| self.ground.move_back(&from, &path))
+                }
+                back => back,
+            };
+            if back.is_ok() {
+                self.follow(&from, &path, wanted);
+                moved.insert(path);
+                places = self.displaced(wanted);
+            }
+        }
+        moved
+    }
+
+    /// Where those are now, by inode, that aren't where they were.
+    fn displaced(&self, wanted: &Delta) -> HashMap<u64, Vec<u8>> {
+        let now = wanted.iter().filter_map(|(path, before)| {
+            let inode = self.index.get(path)?.stamp.inode;
+            let displaced = before.as_ref().is_none_or(|before| before.stamp.inode != inode);
+            displaced.then(|| (inode, path.clone()))
+        });
+        now.collect()
+    }
+
+    /// Takes in that two paths were exchanged. What a cell put into one of them is to be removed from the other.
+    fn follow(&mut self, one: &[u8], other: &[u8], wanted: &mut Delta) {
+        let mut inside = Vec::new();
+        for (from, to) in [(one, other), (other, one)] {
+            for (path, _) in self.index.below(from) {
+                let there = [to, &path[from.len()..]].concat();
+                if wanted.contains_key(path) && !wanted.contains_key(&there) {
+                    wanted.insert(there, None);
+                }
+                inside.push(path.clone());
+            }
+        }
+        inside.extend([one.to_vec(), other.to_vec()]);
+        for path in inside {
+            let found = self.ground.look(&path);
+            self.set(&path, found);
+        }
+        for path in [one, other] {
+            if self.index.get(path).is_some_and(Entry::is_directory) {
+                self.look_below(path.to_vec(), &mut HashSet::new(), &mut Vec::new());
+            }
+        }
+    }
+
+    /// Makes one path what it was, unless it is that already.
+    fn put_one(&self, path: &[u8], before: &Entry, moved: bool) -> io::Result<()> {
         let now = self.index.get(path);
+        if let (Kind::File(None), Some(now)) = (&before.kind, now)
+            && matches!(now.kind, Kind::File(_))
+            && (moved || before.stamp.is_same(&now.stamp))
+        {
+            return Ok(());
+        }
         match (&before.kind, now.map(|now| &now.kind)) {
             (Kind::Directory, Some(Kind::Directory)) | (Kind::Other, Some(Kind::Other)) => return Ok(()),
             (Kind::Link(before), Some(Kind::Link(now))) if before == now => return Ok(()),

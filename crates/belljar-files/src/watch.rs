@@ -242,7 +242,7 @@ impl Watch {
             self.event(event, &mut found);
         }
         let visits = found.into_keys().filter_map(|(parent, name): (i32, Vec<u8>)| {
-            let (path, depth) = self.places.path(parent)?;
+            let (path, depth) = self.places.path(parent).filter(|(_, depth)| *depth < DEEPEST)?;
             Some(Visit { parent: Some(parent), path: join(&path, &name), name, depth: depth + 1 })
         });
         let visits: VecDeque<Visit> = visits.collect();

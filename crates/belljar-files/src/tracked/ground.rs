@@ -11,8 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, Timespec, Timestamps, chmod, fchmod, fchown, mkdirat, openat,
-    openat2, readlinkat, renameat, statat, symlinkat, unlinkat, utimensat,
+    AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps, chmod, fchmod, fchown, mkdirat,
+    openat, openat2, readlinkat, renameat, renameat_with, statat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
@@ -143,6 +143,18 @@ impl Ground {
         Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
     }
 
+    /// Moves something to where it was. What is there now takes its place.
+    pub(super) fn move_back(&self, from: &[u8], to: &[u8]) -> io::Result<()> {
+        let act = || {
+            let ((from, name), (to, new_name)) = (self.parent(from)?, self.parent(to)?);
+            match renameat_with(&from, name, &to, new_name, RenameFlags::NOREPLACE) {
+                Err(Errno::EXIST) => Ok(renameat_with(&from, name, &to, new_name, RenameFlags::EXCHANGE)?),
+                moved => Ok(moved?),
+            }
+        };
+        self.with_rights(from, || self.with_rights(to, act))
+    }
+
     /// Makes what was at a path, as it was, in place of any file that is there.
     pub(super) fn put(&self, path: &[u8], entry: &Entry) -> io::Result<()> {
         self.with_rights(path, || {
@@ -213,6 +225,11 @@ impl Ground {
             }
             fchmod(&file, Mode::from_raw_mode(stamp.rights()))?;
             rustix::fs::futimens(&file, &times(stamp))?;
+            // In place of another file, some file systems would write the new one to the disk first, which takes long.
+            match unlinkat(parent, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
             renameat(parent, &temporary, parent, name)?;
             Ok(written)
         })();

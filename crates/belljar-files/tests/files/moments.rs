@@ -29,8 +29,10 @@ fn open(directory: &Path) -> OwnedFd {
     fs::File::open(directory).unwrap().into()
 }
 
+type Picture = Vec<(PathBuf, (u32, Vec<u8>))>;
+
 /// A picture without what is too large to look at.
-fn seen(directory: &Path) -> Vec<(PathBuf, (u32, Vec<u8>))> {
+fn seen(directory: &Path) -> Picture {
     let sparse = directory.join("sparse");
     let aside = scratch();
     let moved = sparse.exists();
@@ -100,7 +102,7 @@ fn a_moment_sees_what_raised_no_event() {
     assert_eq!(fs::read(target.path().join("b")).unwrap(), b"two");
 }
 
-fn saved() -> (Vec<u8>, Objects, TempDir, Vec<(PathBuf, (u32, Vec<u8>))>) {
+fn saved() -> (Vec<u8>, Objects, TempDir, Picture) {
     let mut workspace = Workspace::new(settings(), prepare);
     let before = seen(workspace.directory.path());
     let directory = scratch();

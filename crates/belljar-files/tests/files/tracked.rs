@@ -291,7 +291,7 @@ fn closed_directories_deep_trees_and_special_files_do_not_stop_a_roll_back() {
     let put = workspace.taken_back(|root| {
         fs::write(root.join("open/inner/file"), "two").unwrap();
         fs::write(root.join("open/inner/new"), "two").unwrap();
-        let closed = fs::Permissions::from_mode(0);
+        let closed = fs::Permissions::from_mode(0o000);
         fs::set_permissions(root.join("open/inner"), closed.clone()).unwrap();
         fs::set_permissions(root.join("open"), closed.clone()).unwrap();
         rustix::fs::mknodat(
@@ -436,4 +436,150 @@ fn a_vault_is_gone_with_its_session_and_those_of_dead_ones_with_the_next() {
     assert_eq!(fs::read_dir(&vault).unwrap().count(), 1);
     drop(workspace.tracked);
     assert_eq!(fs::read_dir(&vault).unwrap().count(), 0);
+}
+
+#[test]
+fn a_directory_that_was_moved_comes_back_with_all_that_is_not_kept() {
+    let limits = TrackedSettings { most_file: 1000, ..settings() };
+    let mut workspace = Workspace::new(limits, |root| {
+        fs::create_dir_all(root.join("project/node_modules/a")).unwrap();
+        fs::write(root.join("project/node_modules/a/index.js"), "one").unwrap();
+        fs::write(root.join("project/large"), vec![1; 100_000]).unwrap();
+        fs::write(root.join("project/small"), "one").unwrap();
+        fs::write(root.join("large"), vec![2; 100_000]).unwrap();
+        fs::create_dir_all(root.join("other/inner")).unwrap();
+        fs::write(root.join("other/inner/large"), vec![3; 100_000]).unwrap();
+    });
+    workspace.cell(|_| {});
+    let before = picture(workspace.directory.path());
+    let put = workspace.taken_back(|root| {
+        fs::rename(root.join("project"), root.join("moved")).unwrap();
+        fs::write(root.join("moved/new"), "two").unwrap();
+        fs::write(root.join("moved/small"), "two").unwrap();
+        // Something else is in its place, and something in that.
+        fs::rename(root.join("other/inner"), root.join("project")).unwrap();
+        fs::rename(root.join("other"), root.join("project/other")).unwrap();
+        fs::write(root.join("project/other/new"), "two").unwrap();
+        fs::rename(root.join("large"), root.join("moved/elsewhere")).unwrap();
+    });
+    done(&put);
+    assert_eq!(picture(workspace.directory.path()), before);
+    assert_eq!(workspace.cell(|_| {}), [none(), none(), none()]);
+}
+
+#[test]
+fn a_file_that_is_changed_by_another_of_its_names_is_put_back() {
+    let mut workspace = Workspace::new(settings(), |root| fs::write(root.join("file"), "one").unwrap());
+    workspace.cell(|_| {});
+    let before = picture(workspace.directory.path());
+    let change = |root: &Path| {
+        fs::hard_link(root.join("file"), root.join("name")).unwrap();
+        fs::write(root.join("name"), "two").unwrap();
+    };
+    done(&workspace.taken_back(change));
+    assert_eq!(picture(workspace.directory.path()), before);
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(workspace.cell(change), [names(&["name"]), names(&["file"]), none()]);
+    let changes = workspace.cell(|root| {
+        fs::write(root.join("name"), "three").unwrap();
+        fs::remove_file(root.join("name")).unwrap();
+    });
+    assert_eq!(changes, [none(), names(&["file"]), names(&["name"])]);
+    done(&workspace.tracked.undo_to(1).unwrap());
+    assert_eq!(picture(workspace.directory.path()), before);
+}
+
+#[test]
+fn what_can_not_be_read_is_told_and_the_rest_is_put_back() {
+    let mut workspace = Workspace::new(settings(), |root| {
+        for name in ["readable", "unreadable"] {
+            fs::write(root.join(name), "one").unwrap();
+        }
+        fs::set_permissions(root.join("unreadable"), fs::Permissions::from_mode(0o000)).unwrap();
+    });
+    let readable = fs::File::open(workspace.path("unreadable")).is_ok();
+    assert_eq!(workspace.tracked.moment().is_ok(), readable);
+    let put = workspace.taken_back(|root| {
+        fs::remove_file(root.join("unreadable")).unwrap();
+        fs::remove_file(root.join("readable")).unwrap();
+    });
+    assert_eq!(put.failed.is_empty(), readable);
+    assert_eq!(workspace.path("unreadable").exists(), readable);
+    assert_eq!(fs::read(workspace.path("readable")).unwrap(), b"one");
+}
+
+#[test]
+fn a_thousand_and_more_failures_are_counted_and_listed_within_bounds() {
+    let limits = TrackedSettings { most_file: 1, ..settings() };
+    let mut workspace = Workspace::new(limits, |root| {
+        for number in 0..1500 {
+            fs::write(root.join(format!("{number}")), "too large").unwrap();
+        }
+    });
+    let put = workspace.taken_back(|root| {
+        for number in 0..1500 {
+            fs::write(root.join(format!("{number}")), "a").unwrap();
+        }
+    });
+    assert_eq!((put.failed.len(), put.failed_count), (1000, 1500));
+}
+
+#[test]
+fn a_list_of_changes_ends_somewhere() {
+    let mut workspace = Workspace::new(settings(), |_| {});
+    workspace.tracked.begin().unwrap();
+    for number in 0..10_001 {
+        fs::write(workspace.path(&format!("{number}")), "").unwrap();
+    }
+    let changes = workspace.tracked.finish().unwrap();
+    assert_eq!(changes.created.len(), 10_000);
+    assert!(changes.truncated);
+    done(&workspace.tracked.roll_back().unwrap());
+    assert_eq!(picture(workspace.directory.path()), BTreeMap::new());
+}
+
+#[test]
+fn a_tracked_workspace_can_be_asked_from_another_thread() {
+    fn is_send<T: Send>(_: &T) {}
+    let workspace = Workspace::new(settings(), |_| {});
+    is_send(&workspace.tracked);
+}
+
+/// Where the process that the next test starts finds its vault.
+const VAULT: &str = "BELLJAR_TEST_VAULT";
+
+#[test]
+fn another_process_keeps_its_vault_until_it_dies() {
+    let (directory, vault) = (scratch(), scratch());
+    fs::write(directory.path().join("file"), vec![1; 100_000]).unwrap();
+    let open = |vault: &Path| {
+        let opened = fs::File::open(directory.path()).unwrap();
+        Tracked::open(opened.into(), vault, settings()).unwrap()
+    };
+    if let Some(vault) = std::env::var_os(VAULT) {
+        let mut tracked = open(Path::new(&vault));
+        tracked.begin().unwrap();
+        fs::write(Path::new(&vault).join("../ready"), "").unwrap();
+        // Until it is killed.
+        loop {
+            std::thread::park();
+        }
+    }
+    let place = vault.path().join("vault");
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "tracked::another_process_keeps_its_vault_until_it_dies"])
+        .env(VAULT, &place)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while !vault.path().join("ready").exists() {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    drop(open(&place));
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(open(&place));
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
 }

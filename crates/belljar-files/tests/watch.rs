@@ -1,4 +1,7 @@
-//! A watch misses nothing, whatever is done to the tree.
+//! A watch tells what was touched. All watches of a process share what the kernel remembers, so tests in which much happens
+//! have another process.
+
+#![allow(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,8 +12,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use belljar_files::{FileEvent, FileEventKind, Touched, Watch};
+use tempfile::TempDir;
 
-use crate::scratch;
+fn scratch() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
+}
 
 fn watch(directory: &Path) -> Watch {
     Watch::new(fs::File::open(directory).unwrap().as_fd()).unwrap()
