@@ -101,7 +101,10 @@ fn what_fails_says_why_and_changes_nothing() {
     assert_eq!(code(rename(&mut files, "file", "d")), Code::IsDirectory);
     assert_eq!(code(rename(&mut files, "d", "d/e/f")), Code::InvalidPath);
     assert_eq!(code(files.operate(PLACE, FileOp::List { path: "file".into() })), Code::NotDirectory);
-    assert_eq!(code(files.operate(PLACE, FileOp::MakeDirectory { path: "file".into() })), Code::AlreadyExists);
+    assert_eq!(
+        code(files.operate(PLACE, FileOp::MakeDirectory { path: "file".into() })),
+        Code::AlreadyExists
+    );
     assert_eq!(code(files.operate(PLACE, FileOp::ReadLink { path: "file".into() })), Code::Failed);
     let large = FileOp::Read { path: "file".into(), offset: 0, length: MOST_IN_ONE + 1 };
     assert_eq!(code(files.operate(PLACE, large)), Code::TooLarge);
@@ -128,9 +131,8 @@ fn links_are_followed_inside_the_workspace_only() {
     write(&mut files, "dangling", b"made", WriteHow::Replace).unwrap();
     assert_eq!(read(&mut files, "d/later").unwrap(), b"made");
 
-    for (number, target) in ["/tmp/outside", "../tmp/outside", "/workspacex", "/", "..", "d/../../tmp/outside"]
-        .iter()
-        .enumerate()
+    for (number, target) in
+        ["/tmp/outside", "../tmp/outside", "/workspacex", "/", "..", "d/../../tmp/outside"].iter().enumerate()
     {
         let name = format!("out{number}");
         link(&mut files, target, &format!("workspace/{name}"));
@@ -143,7 +145,9 @@ fn links_are_followed_inside_the_workspace_only() {
             );
         }
         let stat = FileOp::Stat { path: name.clone(), follow: false };
-        assert!(matches!(files.operate(PLACE, stat), Ok(FileReply::Stat(stat)) if stat.kind == FileKind::Link));
+        assert!(
+            matches!(files.operate(PLACE, stat), Ok(FileReply::Stat(stat)) if stat.kind == FileKind::Link)
+        );
         let told = files.operate(PLACE, FileOp::ReadLink { path: name.clone() }).unwrap();
         assert_eq!(told, FileReply::Contents(target.as_bytes().to_vec()));
         remove(&mut files, &name).unwrap();
@@ -162,7 +166,9 @@ fn what_is_mounted_for_reading_can_be_read() {
     files.mount_directory("/workspace/.skills/system", open_host(&host), Access::ReadOnly).unwrap();
     assert_eq!(read(&mut files, ".skills/system/SKILL.md").unwrap(), b"how");
     let stat = FileOp::Stat { path: ".skills/system/SKILL.md".into(), follow: true };
-    assert!(matches!(files.operate(PLACE, stat), Ok(FileReply::Stat(stat)) if stat.read_only && stat.size == 3));
+    assert!(
+        matches!(files.operate(PLACE, stat), Ok(FileReply::Stat(stat)) if stat.read_only && stat.size == 3)
+    );
     use FileErrorCode::PermissionDenied;
     assert_eq!(code(write(&mut files, ".skills/system/SKILL.md", b"x", WriteHow::Replace)), PermissionDenied);
     assert_eq!(code(write(&mut files, ".skills/system/new", b"x", WriteHow::Create)), PermissionDenied);
