@@ -50,12 +50,9 @@ fn the_quota_is_an_error_and_not_the_end() {
         .run_blocking("with open('big', 'wb') as file:\n    while True: file.write(bytes(100_000))")
         .unwrap();
     let raised = outcome.exception.unwrap();
-    assert_eq!((outcome.status, raised.kind.as_str()), (Status::Error, "OSError"));
-    // libc knows no other error of a stream than EIO.
-    assert!(
-        ["No space left on device", "I/O error"].iter().any(|text| raised.message.contains(text)),
-        "{raised:?}"
-    );
+    assert_eq!((outcome.status, raised.kind.as_str()), (Status::DiskFull, "OSError"));
+    assert!(outcome.reason.unwrap().contains("1048576 bytes"));
+    assert!(raised.message.contains("No space left on device"), "{raised:?}");
     assert_eq!(text(&session, "import os\nos.unlink('big')\nopen('small', 'w').write('fits')"), "4");
 }
 

@@ -16,6 +16,8 @@ use crate::tools::StartedCalls;
 /// The data of a guest's store.
 pub(crate) struct HostState {
     pub(crate) exports: Option<Arc<Exports>>,
+    /// Where in its memory the guest looks for what a stream failed with.
+    pub(crate) error_word: u32,
     pub(crate) machine: Machine,
     pub(crate) control: Arc<Control>,
     pub(crate) memory_limit: MemoryLimit,

@@ -82,6 +82,7 @@ impl Instance {
     ) -> wasmtime::Result<Self> {
         let state = HostState {
             exports: None,
+            error_word: program.poll_address + 4,
             machine,
             control,
             memory_limit: MemoryLimit { bytes: memory_limit, refused: false },

@@ -31,10 +31,19 @@ pub(crate) fn furnish(files: &mut FileSystem, spec: &GuestSpec) -> Result<(), En
     if let Storage::Disk(_) = spec.storage {
         return Ok(());
     }
-    spec.directories.iter().try_for_each(|directory| {
+    // They are there however small the quota is.
+    let quota = files.quota();
+    files.set_quota(Quota::default());
+    let made = spec.directories.iter().try_for_each(|directory| {
         let path = format!("{}/{directory}", spec.workspace);
-        files.make_directories(&path).map_err(|errno| EngineError::Boot(format!("{path}: {errno}")))
-    })
+        match files.make_directories(&path) {
+            // What is mounted there has what it has.
+            Ok(()) | Err(Errno::ReadOnly) => Ok(()),
+            Err(errno) => Err(EngineError::Boot(format!("{path}: {errno}"))),
+        }
+    });
+    files.set_quota(quota);
+    made
 }
 
 /// Mounts the workspace if it is on disk. A guest that was kept with its files elsewhere isn't taken for one

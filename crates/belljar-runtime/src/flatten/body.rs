@@ -6,7 +6,10 @@ use wasm_encoder::{
 };
 use wasmparser::{FunctionBody, Operator};
 
-use super::{emit::Plan, error::FlattenError, polls::Poll};
+use super::{component::get, emit::Plan, error::FlattenError, polls::Poll, resolve::Function as Defined};
+
+/// Its number in WASI.
+const EIO: i32 = 29;
 
 type Result<T, E = reencode::Error<FlattenError>> = std::result::Result<T, E>;
 
@@ -35,8 +38,19 @@ impl<'p> Rewriter<'p> {
 
     fn write(&mut self, body: &FunctionBody<'_>, poll: &mut Poll) -> Result<Function> {
         let mut function = self.new_function_with_parsed_locals(body)?;
+        let mut called = None;
         for operator in body.get_operators_reader()? {
             let operator = operator?;
+            // libc drops the error of a stream and says `EIO`, whatever it was: here the host says what.
+            if let (Some(index), Operator::I32Const { value: EIO }) = (called.take(), &operator)
+                && self.drops_error(index)?
+            {
+                poll.write_error(&mut function);
+                continue;
+            }
+            if let Operator::Call { function_index } = operator {
+                called = Some(function_index);
+            }
             let is_loop = matches!(operator, Operator::Loop { .. });
             function.instruction(&self.instruction(operator)?);
             if is_loop {
@@ -44,6 +58,37 @@ impl<'p> Rewriter<'p> {
             }
         }
         Ok(function)
+    }
+
+    /// Whether a function drops what a stream failed with: the host's, or one that does nothing else.
+    fn drops_error(&self, index: u32) -> Result<bool> {
+        let Plan { links, stubs, .. } = self.plan;
+        let target = |module, index| -> Result<Defined> {
+            Ok(stubs.target(links.function(module, index).map_err(own)?))
+        };
+        let drops = |function: Defined| match function {
+            Defined::Host(number) => {
+                let host = links.component.hosts.get(number as usize);
+                host.is_some_and(|host| {
+                    host.module.starts_with("wasi:io/error@") && host.name == "[resource-drop]error"
+                })
+            }
+            Defined::Defined(_) => false,
+        };
+        let Defined::Defined(definition) = target(self.module, index)? else {
+            return Ok(drops(target(self.module, index)?));
+        };
+        let bodies = &links.module(definition.module).map_err(own)?.bodies;
+        let body = get(bodies, definition.index, "function body").map_err(own)?;
+        let mut operators = body.get_operators_reader()?.into_iter();
+        match (operators.next().transpose()?, operators.next().transpose()?, operators.next().transpose()?) {
+            (
+                Some(Operator::LocalGet { local_index: 0 }),
+                Some(Operator::Call { function_index }),
+                Some(Operator::End),
+            ) => Ok(drops(target(definition.module, function_index)?)),
+            _ => Ok(false),
+        }
     }
 
     fn refuse<T>(&self, reason: &str) -> Result<T> {

@@ -35,6 +35,12 @@ impl Poll {
         Self { polls, address, function, count: 0 }
     }
 
+    /// Loads what the host says that a stream failed with: the word behind the one that is polled.
+    pub(super) fn write_error(&self, body: &mut Function) {
+        let word = MemArg { offset: u64::from(self.address) + 4, align: 2, memory_index: 0 };
+        body.instruction(&Instruction::I32Const(0)).instruction(&Instruction::I32Load(word));
+    }
+
     /// Writes the check. Comes right behind a `loop`.
     pub(super) fn write(&mut self, body: &mut Function) {
         let action = match (self.polls, self.function) {

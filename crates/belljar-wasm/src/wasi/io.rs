@@ -94,7 +94,10 @@ fn read(mut call: Call<'_>, stream: u32, length: u64, result: u32) -> wasmtime::
         }
         ended => {
             abi::free(&mut call, pointer, room as u32)?;
-            fail(&mut call, result, if ended.is_ok() { CLOSED } else { FAILED })
+            match ended {
+                Ok(_) => fail(&mut call, result, CLOSED),
+                Err(errno) => fail_with(&mut call, result, errno),
+            }
         }
     }
 }
@@ -105,7 +108,7 @@ fn write(mut call: Call<'_>, stream: u32, pointer: u32, length: u32, result: u32
     state.note(&outcome);
     match outcome {
         Ok(()) => Record::<12>::new().write(&mut call, result),
-        Err(_) => fail(&mut call, result, FAILED),
+        Err(errno) => fail_with(&mut call, result, errno),
     }
 }
 
@@ -137,6 +140,21 @@ fn write_to(state: &mut HostState, stream: u32, data: &[u8]) -> wasmtime::Result
         _ => return Err(Stop::violation("a write to something that is not an output stream")),
     }
     Ok(Ok(()))
+}
+
+/// Fails, and leaves word of the reason where libc looks for it: a stream's error has no number.
+fn fail_with(call: &mut Call<'_>, result: u32, errno: Errno) -> wasmtime::Result<()> {
+    let number: u32 = match errno {
+        Errno::BadDescriptor => 8,
+        Errno::TooLarge => 22,
+        Errno::Invalid => 28,
+        Errno::NoSpace => 51,
+        Errno::ReadOnly => 69,
+        _ => 29,
+    };
+    let word = call.data().error_word;
+    abi::write(call, word, &number.to_le_bytes())?;
+    fail(call, result, FAILED)
 }
 
 fn fail(call: &mut Call<'_>, result: u32, how: u8) -> wasmtime::Result<()> {

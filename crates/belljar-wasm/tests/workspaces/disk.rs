@@ -180,7 +180,7 @@ fn a_fork_works_in_its_own_directory() {
     assert_eq!(tree(second.path())["log"], "one child");
     assert!(!tree(first.path()).contains_key("new"));
     // It is taken back to where it was made, in its own directory.
-    child.undo(1).unwrap();
+    child.undo(2).unwrap();
     text(child.as_mut(), "f.write('again')\nf.flush()");
     assert_eq!(tree(second.path())["log"], "one again");
 }

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod disk;
+mod memory;
 mod places;
 
 use std::collections::BTreeMap;
