@@ -224,31 +224,35 @@ fn whatever_is_at_a_mount_point_is_not_followed() {
         }),
     ];
     for (what, plant) in plant {
-        for inner in ["a", "a/b", "a/b/c"] {
+        for inner in ["a", "a/of-belljar", "a/of-belljar/c"] {
             let thread = directory();
             if let Some((above, _)) = inner.rsplit_once('/') {
                 fs::create_dir_all(thread.path().join(above)).unwrap();
             }
             plant(&thread.path().join(inner));
-            let mount = shown(skills.path(), "/workspace/a/b/c");
+            let mount = shown(skills.path(), "/workspace/a/of-belljar/c");
             let mut session = on_disk(thread.path(), |spec| {
                 spec.mounts = vec![mount];
-                spec.directories = vec!["a/b/other".to_owned(), "artifacts".to_owned()];
+                spec.directories = vec!["a/of-belljar/other".to_owned(), "artifacts".to_owned()];
             });
             // What is closed to its owner is opened by its owner.
-            session.check("for path in ('a', 'a/b'): os.chmod(path, 0o755)");
-            session.check("assert open('a/b/c/f').read() == 'skill' and os.path.isdir('artifacts')");
+            session.check("for path in ('a', 'a/of-belljar'): os.chmod(path, 0o755)");
+            session.check("assert open('a/of-belljar/c/f').read() == 'skill' and os.path.isdir('artifacts')");
             session.survives();
             drop(session);
             let _ = fs::set_permissions(thread.path().join(inner), Permissions::from_mode(0o700));
             assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0, "{what} at {inner}");
-            assert_eq!(fs::read_dir(thread.path().join("a/b/c")).unwrap().count(), 0, "{what} at {inner}");
+            assert_eq!(
+                fs::read_dir(thread.path().join("a/of-belljar/c")).unwrap().count(),
+                0,
+                "{what} at {inner}"
+            );
             if what == "a file" {
                 assert_eq!(fs::read(thread.path().join(format!("{inner}.old"))).unwrap(), b"file");
             }
         }
     }
-    assert!(!Path::new("/b").exists() && !Path::new("/artifacts").exists());
+    assert!(!Path::new("/of-belljar").exists() && !Path::new("/artifacts").exists());
 }
 
 #[test]
