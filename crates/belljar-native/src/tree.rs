@@ -484,7 +484,7 @@ impl Tree {
             return None;
         }
         for path in gone {
-            if !now.entries.contains_key(&path)
+            if now.is_no_file(&path)
                 && before.entries.get(&path).is_some_and(|entry| !matches!(entry.kind, Kind::Directory))
             {
                 note(&mut changes.deleted, &path, &mut changes.truncated);
@@ -542,7 +542,7 @@ impl Tree {
         }
         let linked = std::mem::take(&mut scan.linked);
         for (path, entry) in &before.entries {
-            let gone = !now.entries.contains_key(path) && !is_installed(path) && self.has(path);
+            let gone = now.is_no_file(path) && !is_installed(path) && self.has(path);
             if gone && !matches!(entry.kind, Kind::Directory) {
                 note(&mut changes.deleted, path, &mut changes.truncated);
             }
@@ -945,7 +945,9 @@ impl<'s> Scan<'s> {
         let entry = Entry { stamp, kind, recent };
         if !matches!(entry.kind, Kind::Directory) {
             match known {
-                None => note(&mut self.changes.created, &path, &mut self.changes.truncated),
+                None | Some(Entry { kind: Kind::Directory, .. }) => {
+                    note(&mut self.changes.created, &path, &mut self.changes.truncated)
+                }
                 Some(known) if !known.is_like(&entry) || known.stamp.modified != stamp.modified => {
                     note(&mut self.changes.modified, &path, &mut self.changes.truncated);
                 }
@@ -1060,6 +1062,11 @@ impl Moment {
     fn is_closed(&self, path: &[u8]) -> bool {
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(place, _)| place);
         !self.closed.is_empty() && ends.into_iter().any(|end| self.closed.contains(&path[..end]))
+    }
+
+    /// Whether a path is a directory, or isn't there.
+    fn is_no_file(&self, path: &[u8]) -> bool {
+        self.entries.get(path).is_none_or(|entry| matches!(entry.kind, Kind::Directory))
     }
 
     /// Bytes of all contents.

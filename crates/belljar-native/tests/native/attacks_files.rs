@@ -239,8 +239,9 @@ assert error_of(open, "/shown/new", "w") in ("EROFS", "EACCES") and error_of(os.
 assert not os.path.exists("/shared/../secret") and not os.path.exists("/secret")
 os.symlink("../secret", "/shared/link"); os.mkfifo("/shared/fifo")
 assert error_of(open, "/shared/link") == "ENOENT"
-open("/shared/program", "w").write('#!/bin/sh\nid -u\n'); os.chmod("/shared/program", 0o6755)
+open("/shared/program", "w").write('#!/bin/sh\nid -u\n'); os.chmod("/shared/program", 0o755)
 import stat
+assert error_of(os.chmod, "/shared/program", 0o4755) == error_of(os.chmod, "/shared/program", 0o2755) == "EPERM"
 assert error_of(os.mknod, "/shared/device", stat.S_IFCHR | 0o666, os.makedev(1, 3)) in ("EPERM", "EACCES")
 assert subprocess.run(["/shared/program"], capture_output=True, text=True).stdout in ("1000\n", "")
 "#,

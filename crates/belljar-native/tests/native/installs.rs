@@ -467,3 +467,34 @@ fn the_socket_stays() {
     session.check(code);
     good(&mut session, "pip install one");
 }
+
+/// Packages go where the workspace is; what was there before is found, and nothing else of the host is.
+#[test]
+fn packages_go_into_a_workspace_on_disk() {
+    let thread = crate::workspaces::directory();
+    let place = "/mnt/r2/bucket/threads/abc123";
+    for round in 0..2 {
+        let host = thread.path().to_owned();
+        let mut session = with(move |spec| {
+            spec.storage = belljar_engine::Storage::Disk(host);
+            spec.workspace = place.to_owned();
+        });
+        if round == 0 {
+            good(&mut session, "pip install one==1.0");
+        }
+        let code = "import one, os\none.version, one.__file__.startswith(os.getcwd() + '/.venv/'), os.environ['VIRTUAL_ENV']";
+        assert_eq!(session.value(code), format!("('1.0', True, '{place}/.venv')"));
+        assert_eq!(
+            good(&mut session, "one-tool; which one-tool"),
+            format!("one 1.0\n{place}/.venv/bin/one-tool\n")
+        );
+        let report = session.check("open(one.__file__, 'a').write('# its own\\n')");
+        assert!(report.changes.created.is_empty() && report.changes.modified.is_empty(), "{report:#?}");
+    }
+    let venv = fs::metadata(thread.path().join(".venv/bin/one-tool")).unwrap();
+    assert_eq!(venv.uid(), rustix::process::geteuid().as_raw());
+    let kept = self::place().shop.shelves.join("one-1.0/one/__init__.py");
+    assert!(!fs::read_to_string(kept).unwrap().contains("its own"));
+    let mut session = Session::with(|_| {});
+    session.check("assert not os.path.exists('.venv')");
+}

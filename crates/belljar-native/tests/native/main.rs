@@ -9,6 +9,7 @@ mod attacks_kept;
 mod attacks_processes;
 mod attacks_supervisor;
 mod attacks_syscalls;
+mod attacks_workspaces;
 mod installs;
 mod ordinary;
 mod workspaces;

@@ -467,3 +467,91 @@ fn a_venv_of_the_workspace_comes_first() {
         .command("tool; other; python3 -c 'import of_the_thread; print(of_the_thread.x)'; echo $VIRTUAL_ENV");
     assert_eq!(report.stdout.text, format!("of-the-venv\nof-node\n1\n{ELSEWHERE}/.venv\n"), "{report:#?}");
 }
+
+/// What sessions do to files, at random; and what is in the workspace.
+const AT_RANDOM: &str = r#"
+import json, random, shutil
+def look():
+    found = {}
+    for top, directories, names in os.walk("/workspace"):
+        for name in names + [d for d in directories if os.path.islink(os.path.join(top, d))]:
+            path = os.path.join(top, name)
+            if os.path.islink(path): found[path] = "-> " + os.readlink(path)
+            elif os.path.isfile(path): found[path] = open(path).read()
+            else: found[path] = "special"
+    return found
+def some(kind):
+    all = [os.path.join(top, name) for top, directories, names in os.walk("/workspace") for name in (directories if kind == "d" else names)]
+    all = [path for path in all if kind == "d" or not os.path.islink(path) and os.path.isfile(path)]
+    return random.choice(all) if all else "/workspace/none"
+def name(): return os.path.join(random.choice(["/workspace", some("d")]), random.choice("abcdefgh"))
+def write(path, how="w"):
+    if os.path.exists(path) and not os.path.isfile(path): raise OSError
+    with open(path, how) as file: file.write(random.choice(["x", "yy", "z" * 5000]))
+def directory(path):
+    os.mkdir(path); write(path + "/inner"); os.mkdir(path + "/deeper"); write(path + "/deeper/most")
+def replace(path):
+    os.unlink(path); random.choice([os.mkdir, os.mkfifo, write])(path)
+actions = [lambda: write(name()), lambda: write(some("f")), lambda: write(some("f"), "a"), lambda: directory(name()), lambda: os.unlink(some("f")),
+           lambda: shutil.rmtree(some("d")), lambda: os.rename(some("f"), name()), lambda: os.rename(some("d"), name()), lambda: os.link(some("f"), name()),
+           lambda: os.symlink(some("f"), name()), lambda: os.chmod(some("f"), random.choice([0o600, 0o755])), lambda: replace(some("f")), lambda: os.mkfifo(name()),
+           lambda: os.truncate(some("f"), 1), lambda: os.chmod(some("d"), random.choice([0o700, 0o755]))]
+def act(seed):
+    random.seed(seed)
+    for _ in range(random.randrange(1, 12)):
+        try: random.choice(actions)()
+        except OSError: pass
+"#;
+
+/// Only what was touched is looked at; and it is as if all had been.
+#[test]
+fn changes_are_what_changed() {
+    use std::collections::{BTreeMap, BTreeSet};
+    type Files = BTreeMap<String, String>;
+    let mut session = Session::new();
+    session.check(AT_RANDOM);
+    let look = |session: &mut Session| -> Files {
+        let report = session.check("print(json.dumps(look()))");
+        assert_eq!(report.changes, belljar_engine::Changes::default());
+        serde_json::from_str(&report.stdout.text).unwrap()
+    };
+    let mut before = look(&mut session);
+    for seed in 0..150 {
+        let report = session.check(&format!("act({seed})"));
+        let after = look(&mut session);
+        let missing = |one: &Files, other: &Files| -> Vec<String> {
+            one.keys().filter(|path| !other.contains_key(*path)).cloned().collect()
+        };
+        assert_eq!(report.changes.created, missing(&after, &before), "{seed}");
+        assert_eq!(report.changes.deleted, missing(&before, &after), "{seed}");
+        let modified: BTreeSet<&String> = report.changes.modified.iter().collect();
+        for (path, contents) in &after {
+            if before.get(path).is_some_and(|former| former != contents) {
+                assert!(modified.contains(path), "{seed}: {path} {report:#?}");
+            }
+        }
+        assert!(
+            modified.iter().all(|path| before.contains_key(*path) && after.contains_key(*path)),
+            "{seed}"
+        );
+        assert!(!report.changes.truncated);
+        // What is taken back is as it was, but for what has no contents.
+        if seed % 5 == 0 {
+            let report = session.run(&format!("act({seed} + 1000); os.kill(os.getpid(), 9)"));
+            assert_eq!(report.state, State::RolledBack, "{report:#?}");
+            let plain = |files: &Files| -> Files {
+                files
+                    .iter()
+                    .filter(|(_, what)| *what != "special")
+                    .map(|(a, b)| (a.clone(), b.clone()))
+                    .collect()
+            };
+            let now = look(&mut session);
+            assert_eq!(plain(&now), plain(&after), "{seed}");
+            before = now;
+        } else {
+            before = after;
+        }
+    }
+    assert!(before.len() > 5, "{before:?}");
+}
