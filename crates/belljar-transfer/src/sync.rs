@@ -7,6 +7,7 @@ mod inventory;
 mod manifest;
 mod upload;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use belljar_engine::FileDoor;
@@ -180,11 +181,13 @@ struct Run<'r> {
     options: &'r SyncOptions,
     progress: &'r dyn Progress,
     synced: Synced,
+    /// Directories that made room for something else, with what was in them.
+    cleared: BTreeSet<String>,
 }
 
 impl<'r> Run<'r> {
     fn new(options: &'r SyncOptions, progress: &'r dyn Progress) -> Self {
-        Self { options, progress, synced: Synced::default() }
+        Self { options, progress, synced: Synced::default(), cleared: BTreeSet::new() }
     }
 
     fn act(&mut self, path: &str, step: Step, bytes: u64) {
