@@ -4,6 +4,20 @@
 //! Paths are relative to the workspace; [`path::workspace_path`] makes them of what agents write. While any of these
 //! runs, the guest may change whatever it likes: each is bounded in what it keeps in memory, reads and visits, and
 //! says so where a bound was met.
+//!
+//! ```
+//! use belljar_files::{DirDoor, operations};
+//!
+//! let directory = tempfile::tempdir()?;
+//! let door = DirDoor::open(directory.path())?;
+//! operations::write(&door, "src/main.py", &mut "print(1)\n".as_bytes())?;
+//! operations::edit(&door, "src/main.py", "1", "2", false)?;
+//!
+//! let found = operations::glob(&door, "**/*.py", &Default::default())?;
+//! assert_eq!(found.files[0].path, "src/main.py");
+//! assert_eq!(operations::read_text(&door, "src/main.py", 1000)?, "print(2)\n");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod copy;
 mod edit;

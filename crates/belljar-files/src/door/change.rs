@@ -48,7 +48,7 @@ impl DirDoor {
             self.stays(old)?;
             let (old_parent, old_name) = self.parent(old)?;
             statat(&old_parent, old_name, AtFlags::SYMLINK_NOFOLLOW)?;
-            self.at_own_place(to, Last::Named, |new| {
+            let renamed = self.at_own_place(to, Last::Named, |new| {
                 self.stays(new)?;
                 let (new_parent, new_name) = self.parent_made(new)?;
                 if is_temporary(old_name) {
@@ -62,7 +62,8 @@ impl DirDoor {
                     Err(Errno::EXIST) => Err(FileErrorCode::NotEmpty.into()),
                     done => Ok(done?),
                 }
-            })
+            });
+            renamed.map_err(|failure| Failure::At(Box::new(failure.at(to))))
         })
     }
 
@@ -102,6 +103,8 @@ impl DirDoor {
                 };
                 let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
                 let times = Timestamps { last_access: omitted, last_modification: modified };
+                // Not where another file system is mounted, which the name would mean.
+                self.beneath(place, OFlags::PATH | OFlags::NOFOLLOW)?;
                 let (parent, name) = self.parent(place)?;
                 let name = if name.is_empty() { b"." } else { name };
                 utimensat(&parent, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;

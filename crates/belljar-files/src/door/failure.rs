@@ -8,6 +8,8 @@ use rustix::io::Errno;
 pub(super) enum Failure {
     /// By a system call.
     System(Errno),
+    /// At another path than the one that is asked for.
+    At(Box<FileError>),
     /// By a rule of ours.
     Rule(FileErrorCode, Option<&'static str>),
 }
@@ -20,6 +22,7 @@ impl Failure {
     /// As the caller learns of it.
     pub(super) fn at(self, path: &str) -> FileError {
         match self {
+            Self::At(error) => *error,
             Self::Rule(code, None) => FileError::new(code, path),
             Self::Rule(code, Some(message)) => FileError::told(code, path, message),
             Self::System(errno) => {

@@ -115,11 +115,10 @@ pub(super) fn expect_file(stat: &Stat) -> Result<(), Failure> {
 }
 
 fn known(stat: &Stat) -> FileStat {
-    let (seconds, nanoseconds) = (stat.st_mtime as i64, stat.st_mtime_nsec as i64);
     FileStat {
         kind: kind(FileType::from_raw_mode(stat.st_mode)),
         size: u64::try_from(stat.st_size).unwrap_or(0),
-        modified_ns: seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds),
+        modified_ns: stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64),
         executable: stat.st_mode & 0o100 != 0,
         read_only: false,
     }

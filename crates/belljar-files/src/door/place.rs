@@ -200,23 +200,22 @@ impl DirDoor {
 
     /// Opens a directory, and makes those that are missing.
     pub(super) fn directory_made(&self, path: &[u8]) -> Result<OwnedFd, Failure> {
-        match self.beneath(path, OFlags::PATH | OFlags::DIRECTORY) {
-            Err(Errno::NOENT) => {}
-            done => return Ok(done?),
-        }
-        let mut directory = self.beneath(b"", OFlags::PATH | OFlags::DIRECTORY)?;
-        for name in path.split(|byte| *byte == b'/') {
-            directory = match beneath(&directory, name, OFlags::PATH | OFlags::DIRECTORY) {
-                Err(Errno::NOENT) => {
-                    self.ask(0, 1)?;
-                    match mkdirat(&directory, name, Mode::from_raw_mode(0o777)) {
-                        Ok(()) | Err(Errno::EXIST) => {}
-                        Err(errno) => return Err(errno.into()),
-                    }
-                    beneath(&directory, name, OFlags::PATH | OFlags::DIRECTORY)?
-                }
-                done => done?,
-            };
+        let mut there = path;
+        let mut directory = loop {
+            match self.beneath(there, OFlags::PATH | OFlags::DIRECTORY) {
+                Err(Errno::NOENT) if !there.is_empty() => there = split(there).0,
+                directory => break directory?,
+            }
+        };
+        let missing = path[there.len()..].split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        for name in missing {
+            self.ask(0, 1)?;
+            match mkdirat(&directory, name, Mode::from_raw_mode(0o777)) {
+                // Others were faster.
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            directory = beneath(&directory, name, OFlags::PATH | OFlags::DIRECTORY)?;
         }
         Ok(directory)
     }

@@ -71,7 +71,7 @@ impl DirDoor {
         }
         let length = contents.len() as u64;
         match old {
-            Some(old) => self.ask(length.saturating_sub(old.st_size as u64), 0)?,
+            Some(old) => self.ask(length.saturating_sub(freed(old)), 0)?,
             None => self.ask(length, 1)?,
         }
         let temporary = temporary_name();
@@ -124,6 +124,12 @@ fn keep_owner(file: BorrowedFd<'_>, old: &Stat) -> rustix::io::Result<()> {
         Err(Errno::PERM | Errno::INVAL) => Ok(()),
         done => done,
     }
+}
+
+/// What there is room for once a file is gone: nothing for holes, nor for what has another name.
+fn freed(old: &Stat) -> u64 {
+    let kept = (old.st_blocks as u64).saturating_mul(512);
+    if old.st_nlink > 1 { 0 } else { kept.min(old.st_size as u64) }
 }
 
 fn write_all(file: &OwnedFd, mut contents: &[u8]) -> Result<(), Failure> {

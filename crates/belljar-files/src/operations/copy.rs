@@ -11,6 +11,9 @@ const MOST_BYTES: u64 = 64 << 30;
 /// Bytes of paths that are kept while a tree is copied.
 const MOST_PATHS: usize = 64 << 20;
 
+/// Failures that are told.
+const MOST_ERRORS: usize = 100;
+
 /// What was copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Copied {
@@ -20,8 +23,19 @@ pub struct Copied {
     pub directories: u64,
     /// Bytes of files.
     pub bytes: u64,
-    /// What was passed over, and why: pipes and the like, and what vanished or can't be read.
-    pub skipped: Vec<FileError>,
+    /// How many were passed over: pipes and the like, and what vanished or can't be read.
+    pub skipped: u64,
+    /// Why, for the first 100 of them.
+    pub errors: Vec<FileError>,
+}
+
+impl Copied {
+    fn skip(&mut self, count: u64, error: FileError) {
+        self.skipped += count;
+        if self.errors.len() < MOST_ERRORS {
+            self.errors.push(error);
+        }
+    }
 }
 
 /// Copies a file, a link (as a link) or a tree to a path, which isn't below it. What is there is replaced file by
@@ -53,7 +67,7 @@ pub fn copy(door: &dyn FileDoor, from: &str, to: &str) -> Result<Copied, FileErr
             Ok(()) => {}
             // There is no room for the rest either.
             Err(error) if error.code == FileErrorCode::DiskFull => return Err(error),
-            Err(error) => copied.skipped.push(error),
+            Err(error) => copied.skip(1, error),
         }
     }
     Ok(copied)
@@ -83,7 +97,7 @@ fn entries(door: &dyn FileDoor, from: &str, copied: &mut Copied) -> Result<(Entr
     }
     if walked.skipped > 0 {
         let message = format!("{} directories could not be read, or are too deep", walked.skipped);
-        copied.skipped.push(FileError::told(FileErrorCode::PermissionDenied, from, message));
+        copied.skip(walked.skipped, FileError::told(FileErrorCode::PermissionDenied, from, message));
     }
     Ok((entries, bytes))
 }
@@ -115,7 +129,8 @@ fn copy_one(
             }
             copied.bytes += write(door, to, &mut Contents::of_length(door, from, stat.size))?;
             copied.files += 1;
-            if stat.executable {
+            // Where a link leads has a mode of its own.
+            if stat.executable && stat_link(door, to).is_ok_and(|new| new.kind == FileKind::File) {
                 let executable = Some(true);
                 done(door, FileOp::Set { path: to.to_owned(), executable, modified_ns: None })?;
             }

@@ -9,6 +9,11 @@ const MOST_EDITED: u64 = 64 << 20;
 /// Places that a message names.
 const MOST_NAMED: usize = 5;
 
+/// Bytes of a file in which something similar is looked for.
+const MOST_COMPARED: usize = 4 << 20;
+/// Lines of a text for which something similar is looked for.
+const MOST_LINES: usize = 200;
+
 /// Replaces a text in a file: the only place where it is, or all of them. Says how many there were.
 pub fn edit(door: &dyn FileDoor, path: &str, old: &str, new: &str, all: bool) -> Result<usize, FileError> {
     let no_match = |message: String| Err(FileError::told(FileErrorCode::NoMatch, path, message));
@@ -47,6 +52,10 @@ pub fn edit(door: &dyn FileDoor, path: &str, old: &str, new: &str, all: bool) ->
 
 /// A hint for whoever gave a text that isn't there.
 fn why_absent(text: &str, old: &str) -> String {
+    const ABSENT: &str = "the text is not there; read the file again, and give the text exactly";
+    if text.len() > MOST_COMPARED || old.lines().count() > MOST_LINES {
+        return ABSENT.to_owned();
+    }
     if text.contains("\r\n") && text.replace("\r\n", "\n").contains(old) {
         return "the text is not there as given: the file's lines end with \\r\\n".to_owned();
     }
@@ -60,7 +69,7 @@ fn why_absent(text: &str, old: &str) -> String {
         let line = found[0].0 + 1;
         return format!("the text is not there as given; with other white space it is at line {line}");
     }
-    "the text is not there; read the file again, and give the text exactly".to_owned()
+    ABSENT.to_owned()
 }
 
 fn line_of(text: &str, at: usize) -> usize {

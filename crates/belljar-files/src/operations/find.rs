@@ -1,5 +1,7 @@
 //! Finding files by a pattern.
 
+use std::time::{Duration, Instant};
+
 use belljar_engine::{FileDoor, FileError, FileErrorCode, FileStat};
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +15,14 @@ pub struct FindOptions {
     pub hidden: bool,
     /// How many are found at most.
     pub most: usize,
+    /// Seconds after which it is enough.
+    pub most_seconds: u64,
 }
 
 impl Default for FindOptions {
-    /// No hidden ones, and at most 10,000.
+    /// No hidden ones, at most 10,000, for 30 seconds.
     fn default() -> Self {
-        Self { hidden: false, most: 10_000 }
+        Self { hidden: false, most: 10_000, most_seconds: 30 }
     }
 }
 
@@ -43,8 +47,15 @@ pub struct FoundFile {
 /// Finds what matches a [`Pattern`]. Only directories that can have matches are looked into.
 pub fn glob(door: &dyn FileDoor, pattern: &str, options: &FindOptions) -> Result<Found, FileError> {
     let pattern = Pattern::new(pattern)?;
+    let (begun, most_time) = (Instant::now(), Duration::from_secs(options.most_seconds));
     let mut found = Found { files: Vec::new(), complete: true };
+    let mut visited = 0u64;
     let walked = walk(door, &pattern.base(), &mut |path, stat| {
+        visited += 1;
+        if visited.is_multiple_of(256) && begun.elapsed() > most_time {
+            found.complete = false;
+            return Step::Stop;
+        }
         if pattern.matches(path, options.hidden) {
             if found.files.len() >= options.most {
                 found.complete = false;

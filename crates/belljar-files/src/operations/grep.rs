@@ -1,6 +1,7 @@
 //! Searching files for text.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use belljar_engine::{FileDoor, FileError, FileErrorCode, FileKind, FileStat};
 use regex::bytes::{Regex, RegexBuilder};
@@ -47,10 +48,12 @@ pub struct GrepOptions {
     pub most_matches: usize,
     /// Bytes that are read at most.
     pub most_bytes: u64,
+    /// Seconds after which it is enough.
+    pub most_seconds: u64,
 }
 
 impl Default for GrepOptions {
-    /// Everything that isn't hidden, 1,000 matches, in 4 GiB.
+    /// Everything that isn't hidden, 1,000 matches, in 4 GiB, for 30 seconds.
     fn default() -> Self {
         Self {
             path: String::new(),
@@ -61,6 +64,7 @@ impl Default for GrepOptions {
             context: 0,
             most_matches: 1000,
             most_bytes: 4 << 30,
+            most_seconds: 30,
         }
     }
 }
@@ -102,6 +106,8 @@ pub fn grep(door: &dyn FileDoor, pattern: &str, options: &GrepOptions) -> Result
         context: options.context.min(MOST_CONTEXT),
         most_matches: options.most_matches,
         left: options.most_bytes,
+        begun: Instant::now(),
+        most_time: Duration::from_secs(options.most_seconds),
         shown: 0,
         found: Grep { complete: true, ..Grep::default() },
     };
@@ -161,6 +167,8 @@ struct Search<'door> {
     most_matches: usize,
     /// Bytes that may still be read.
     left: u64,
+    begun: Instant,
+    most_time: Duration,
     /// Bytes of lines in `found`.
     shown: usize,
     found: Grep,
@@ -214,6 +222,11 @@ impl Search<'_> {
 
     /// Searches a line that is complete; says whether to go on.
     fn line(&mut self, path: &str, lines: &mut LinesOf) -> bool {
+        // Some expressions take a while for a line, and most take none.
+        if lines.number.is_multiple_of(256) && self.begun.elapsed() > self.most_time {
+            self.found.complete = false;
+            return false;
+        }
         lines.number += 1;
         lines.begun = false;
         let line = lines.line.strip_suffix(b"\r").unwrap_or(&lines.line);

@@ -5,7 +5,7 @@ use belljar_engine::{FileError, FileErrorCode};
 /// Characters of a pattern.
 const MOST_TEXT: usize = 4096;
 /// Patterns that braces make of one.
-const MOST_ALTERNATIVES: usize = 256;
+const MOST_ALTERNATIVES: usize = 64;
 
 /// A pattern of paths, as shells have them: `*`, `?`, `[a-z]`, `[!a-z]`, `{a,b}`, `\` before what is meant as it is,
 /// and `**` for any directories.

@@ -3,10 +3,15 @@
 use belljar_engine::{FileDoor, FileEntry, FileError, FileErrorCode, FileKind, FileOp};
 
 use super::{done, list, stat_link, temporary_name};
-use crate::path::{PATH_LIMIT, join};
+use crate::path::{NAME_LIMIT, PATH_LIMIT, join};
 
 /// How often a directory that isn't empty after all is looked at again.
 const MOST_ROUNDS: u32 = 1000;
+
+/// Bytes of a path below what is removed. Each operation goes through all of its names.
+const MOST_BELOW: usize = 1024;
+/// Directories in each other; there may be somebody who makes more of them all the time.
+const MOST_LEVELS: usize = 200_000;
 
 /// Removes a file, a link, or an empty directory; with `recursive` a directory with all that is in it.
 ///
@@ -39,11 +44,14 @@ fn remove_tree(door: &dyn FileDoor, path: &str) -> Result<(), FileError> {
     let mut failed = None;
     let mut rounds = 0;
     let mut levels = vec![empty(door, path.to_owned(), &mut failed)?];
-    while let Some(level) = levels.last_mut() {
+    while levels.len() < MOST_LEVELS
+        && let Some(level) = levels.last_mut()
+    {
         if let Some(name) = level.directories.next() {
             let mut below = join(&level.path, &name);
-            if below.len() + 1 + crate::path::NAME_LIMIT > PATH_LIMIT {
-                // What is in it couldn't be named. So it comes up, in what is removed anyway.
+            let too_long = below.len() + 1 + NAME_LIMIT > PATH_LIMIT;
+            if too_long || below.len() - path.len() > MOST_BELOW {
+                // What is in it couldn't be named, or slowly. So it comes up, in what is removed anyway.
                 let up = join(path, &temporary_name());
                 if done(door, FileOp::Rename { from: below.clone(), to: up.clone() }).is_ok() {
                     below = up;
@@ -52,7 +60,7 @@ fn remove_tree(door: &dyn FileDoor, path: &str) -> Result<(), FileError> {
             }
             match empty(door, below, &mut failed) {
                 Ok(below) => levels.push(below),
-                Err(error) => keep_first(&mut failed, error),
+                Err(error) => keep_first(&mut failed, nameless(error)),
             }
             continue;
         }
@@ -92,14 +100,19 @@ fn empty(door: &dyn FileDoor, path: String, failed: &mut Option<FileError>) -> R
         }
         match done(door, FileOp::Remove { path: join(&path, &name) }) {
             Ok(()) => progress = true,
-            Err(error) if error.code == FileErrorCode::FileNotFound && name.contains('\u{fffd}') => {
-                let message = "its name isn't UTF-8, so it can be removed by the session's own code only";
-                keep_first(failed, FileError::told(FileErrorCode::InvalidPath, error.path, message));
-            }
-            Err(error) => keep_first(failed, error),
+            Err(error) => keep_first(failed, nameless(error)),
         }
     }
     Ok(Level { path, directories: directories.into_iter(), progress })
+}
+
+/// What is listed and yet not there may have a name that no path can have.
+fn nameless(error: FileError) -> FileError {
+    if error.code != FileErrorCode::FileNotFound || !error.path.contains('\u{fffd}') {
+        return error;
+    }
+    let message = "its name isn't UTF-8, so only the session's own code can remove it";
+    FileError::told(FileErrorCode::InvalidPath, error.path, message)
 }
 
 /// What went first is told. That something has gone already is no failure.

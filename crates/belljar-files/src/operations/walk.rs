@@ -7,7 +7,7 @@ use super::list;
 use crate::path::{PATH_LIMIT, join};
 
 /// Entries that are visited.
-const MOST_VISITED: u64 = 10_000_000;
+const MOST_VISITED: u64 = 5_000_000;
 /// Entries that are kept until they are visited.
 const MOST_KEPT: usize = 2_000_000;
 

@@ -144,6 +144,8 @@ fn each_failure_has_its_code() {
     assert_eq!(link(&door, "file", "x"), Err(Code::AlreadyExists));
     assert_eq!(link(&door, "l", ""), Err(Code::InvalidPath));
     assert_eq!(act(&door, FileOp::ReadLink { path: "file".to_owned() }), Err(Code::InvalidPath));
+    let error = operations::rename(&door, "other", "file/x").unwrap_err();
+    assert_eq!((error.code, error.path.as_str()), (Code::NotDirectory, "file/x"));
     let error = door.file(FileOp::Stat { path: "nothing".to_owned(), follow: true }).unwrap_err();
     assert_eq!(error.to_string(), "nothing: there is no such file or directory");
 }
@@ -340,6 +342,10 @@ fn mounts_are_shown_where_the_directory_has_nothing() {
     let error = operations::stat(&door, ".ticket/nothing").unwrap_err();
     assert_eq!((error.code, error.path.as_str()), (Code::FileNotFound, ".ticket/nothing"));
     assert_eq!(std::fs::read_dir(host.path()).unwrap().count(), 1);
+    // What is shown can be taken over.
+    assert_eq!(operations::copy(&door, ".skills/system/pdf", "zz-pdf").unwrap().files, 1);
+    write(&door, "zz-pdf/SKILL.md", "mine", WriteHow::Replace).unwrap();
+    assert_eq!(read(&door, ".skills/system/pdf/SKILL.md").unwrap(), "skill");
     // Files beside a mount are the workspace's own.
     write(&door, ".skills/mine.md", "mine", WriteHow::Replace).unwrap();
     assert_eq!(listed(&door, ".skills").unwrap(), ["mine.md", "system"]);
@@ -422,6 +428,13 @@ fn what_there_is_no_room_for_is_not_written() {
     assert_eq!(write(&door, "d/f", "x", WriteHow::Append), Err(Code::DiskFull));
     assert_eq!(write(&door, "d/f", "0123456789x", WriteHow::Replace), Err(Code::DiskFull));
     write(&door, "d/f", "9876543210", WriteHow::Replace).unwrap();
+    // A hole gives no room when it goes, nor does a file that has another name.
+    std::fs::File::create(host.path().join("d/hole")).unwrap().set_len(1 << 30).unwrap();
+    assert_eq!(write(&door, "d/hole", "x", WriteHow::Replace), Err(Code::DiskFull));
+    std::fs::remove_file(host.path().join("d/hole")).unwrap();
+    std::fs::hard_link(host.path().join("d/f"), host.path().join("d/h")).unwrap();
+    assert_eq!(write(&door, "d/f", "x", WriteHow::Replace), Err(Code::DiskFull));
+    std::fs::remove_file(host.path().join("d/h")).unwrap();
     files.store(0, Ordering::Relaxed);
     assert_eq!(write(&door, "new", "", WriteHow::Create), Err(Code::DiskFull));
     assert_eq!(write(&door, "new", "", WriteHow::Append), Err(Code::DiskFull));
