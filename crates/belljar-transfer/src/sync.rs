@@ -8,7 +8,7 @@ mod manifest;
 mod upload;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use belljar_engine::FileDoor;
 use belljar_files::DirDoor;
@@ -155,8 +155,8 @@ pub fn pull(
     }
 }
 
-fn directory(path: &PathBuf) -> Result<DirDoor> {
-    let host = |source| TransferError::Host { action: "open", path: path.clone(), source };
+fn directory(path: &Path) -> Result<DirDoor> {
+    let host = |source| TransferError::Host { action: "open", path: path.to_owned(), source };
     DirDoor::open(path).map_err(host)
 }
 
