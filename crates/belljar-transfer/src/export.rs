@@ -25,7 +25,8 @@ pub struct ExportOptions {
     pub globs: Globs,
     /// How hard to compress, from 1 to 19.
     pub level: i32,
-    /// Threads that compress, beside the one that reads. Each needs about 12 MB at level 3.
+    /// Threads that compress, beside the one that reads, which compresses as well if there are none. At level 3, all
+    /// takes 8 MB without one, 49 MB with one, 68 MB with two.
     pub threads: u32,
     /// Bytes of contents, at most. Holes count as what they are read as.
     pub most_bytes: u64,

@@ -7,7 +7,8 @@ mod inventory;
 mod manifest;
 mod upload;
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use belljar_engine::FileDoor;
 use belljar_files::DirDoor;
@@ -154,8 +155,8 @@ pub fn pull(
     }
 }
 
-fn directory(path: &PathBuf) -> Result<DirDoor> {
-    let host = |source| TransferError::Host { action: "open", path: path.clone(), source };
+fn directory(path: &Path) -> Result<DirDoor> {
+    let host = |source| TransferError::Host { action: "open", path: path.to_owned(), source };
     DirDoor::open(path).map_err(host)
 }
 
@@ -180,11 +181,13 @@ struct Run<'r> {
     options: &'r SyncOptions,
     progress: &'r dyn Progress,
     synced: Synced,
+    /// Directories that made room for something else, with what was in them.
+    cleared: BTreeSet<String>,
 }
 
 impl<'r> Run<'r> {
     fn new(options: &'r SyncOptions, progress: &'r dyn Progress) -> Self {
-        Self { options, progress, synced: Synced::default() }
+        Self { options, progress, synced: Synced::default(), cleared: BTreeSet::new() }
     }
 
     fn act(&mut self, path: &str, step: Step, bytes: u64) {

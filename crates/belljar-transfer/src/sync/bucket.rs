@@ -162,18 +162,22 @@ impl Bucket {
             }
             None => Manifest::default(),
         };
+        // Consoles show directories by making empty objects of their names.
+        let above: BTreeSet<String> = objects
+            .keys()
+            .flat_map(|path| path.match_indices('/').map(|(end, _)| path[..end].to_owned()))
+            .collect();
+        let is_directory = |path: &str| {
+            let entry = manifest.entries.get(path);
+            above.contains(path) || entry.is_some_and(|entry| entry.kind == EntryKind::Directory)
+        };
+        objects.retain(|path, listed| listed.size > 0 || !is_directory(path));
         let is_true = |path: &str, entry: &Entry| match objects.get(path) {
             Some(listed) => entry.kind != EntryKind::Directory && is_of(entry, listed),
             None => entry.kind == EntryKind::Directory,
         };
         let known = manifest.entries.iter().filter(|(path, entry)| is_true(path, entry));
         let known = known.map(|(path, entry)| (path.clone(), entry.clone())).collect();
-        // Consoles show directories by making empty objects of their names.
-        let above: BTreeSet<String> = objects
-            .keys()
-            .flat_map(|path| path.match_indices('/').map(|(end, _)| path[..end].to_owned()))
-            .collect();
-        objects.retain(|path, listed| listed.size > 0 || !above.contains(path));
         Ok(Contents { objects, known, manifest })
     }
 

@@ -176,17 +176,17 @@ impl Run<'_> {
             self.synced.skipped.add(path, "there is a directory of that name");
             return Ok(false);
         }
-        if !self.options.dry_run {
-            let below = format!("{path}/");
-            let items = there.items.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below));
-            let mut items: Vec<_> = items.map(|(path, _)| path).collect();
-            while let Some(path) = items.pop() {
+        let below = format!("{path}/");
+        let items = there.items.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below));
+        let items: Vec<_> = items.map(|(path, _)| path.as_str()).collect();
+        // What isn't wanted may still be in it; then the last one fails, and is reported.
+        for path in items.into_iter().rev().chain([path]) {
+            if !self.options.dry_run {
                 to.remove(path)?;
             }
-            // What isn't wanted may still be in it; then this fails, and is reported.
-            to.remove(path)?;
+            self.act(path, Step::Remove, 0);
         }
-        self.act(path, Step::Remove, 0);
+        self.cleared.insert(path.to_owned());
         Ok(true)
     }
 
@@ -200,7 +200,13 @@ impl Run<'_> {
         if !self.options.delete {
             return Ok(());
         }
+        let was_cleared = |run: &Self, path: &str| {
+            path.match_indices('/').any(|(end, _)| run.cleared.contains(&path[..end]))
+        };
         for path in there.items.keys().rev().filter(|path| is_gone(path)) {
+            if was_cleared(self, path) {
+                continue;
+            }
             self.advance(path)?;
             if self.options.dry_run {
                 self.act(path, Step::Remove, 0);
@@ -208,7 +214,7 @@ impl Run<'_> {
             }
             match to.remove(path) {
                 Ok(()) => self.act(path, Step::Remove, 0),
-                // It went with the directory that it was in, or has something in it that isn't ours to remove.
+                // Somebody else removed it, or it has something in it that isn't ours to remove.
                 Err(error) if matches!(error.code, FileErrorCode::FileNotFound | FileErrorCode::NotEmpty) => {
                 }
                 Err(error) if is_of_one(&error) => self.synced.skipped.add(path, error.message),

@@ -146,6 +146,35 @@ fn a_giant_of_holes_is_an_error_before_it_is_read() {
     assert!(error.hint().is_some());
 }
 
+/// Run by `a_gigabyte_is_exported_in_little_memory` in a process of its own.
+#[test]
+#[ignore = "a part of another test"]
+fn child() {
+    let Ok(from) = std::env::var("BELLJAR_TRANSFER_TEST_FROM") else { return };
+    let door = DirDoor::open(from.as_ref()).unwrap();
+    let exported = export(&door, std::io::sink(), &ExportOptions::default(), &Quiet).unwrap();
+    assert_eq!(exported.bytes, 1 << 30);
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kilobytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(kilobytes <= 64 << 10, "{kilobytes} kB");
+}
+
+#[test]
+fn a_gigabyte_is_exported_in_little_memory() {
+    let from = tempdir().unwrap();
+    for number in 0..4 {
+        File::create(from.path().join(number.to_string())).unwrap().set_len(1 << 28).unwrap();
+    }
+    let finished = Command::new(std::env::current_exe().unwrap())
+        .args(["archives::child", "--exact", "--ignored"])
+        .env("BELLJAR_TRANSFER_TEST_FROM", from.path())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&finished.stdout);
+    assert!(finished.status.success() && told.contains("1 passed"), "{told}");
+}
+
 #[test]
 fn an_export_that_fails_leaves_what_was_there() {
     let (from, elsewhere) = (tempdir().unwrap(), tempdir().unwrap());
