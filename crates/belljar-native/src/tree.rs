@@ -244,12 +244,18 @@ impl Tree {
         copied
     }
 
-    fn make_directory(&self, path: &str) -> io::Result<OwnedFd> {
+    /// A directory of the session's own, made if need be.
+    pub(crate) fn make_directory(&self, path: &str) -> io::Result<OwnedFd> {
         let path = path.trim_start_matches('/');
         self.make_parents(&format!("{path}/"))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
         Ok(openat2(&*self.root, path, flags, Mode::empty(), resolve)?)
+    }
+
+    /// Whose rights are used, if this process has others.
+    pub(crate) fn owner(&self) -> Option<u32> {
+        self.owner
     }
 
     /// Whether nothing more can be written.
@@ -518,7 +524,7 @@ fn list_files(source: &Path, files: &mut Vec<PackageFile>) -> io::Result<()> {
 }
 
 /// The directory of a file below another, made if need be, and the file's name. No link is followed.
-fn below<'p>(base: &OwnedFd, inside: &'p Path) -> io::Result<(OwnedFd, &'p OsStr)> {
+pub(crate) fn below<'p>(base: &OwnedFd, inside: &'p Path) -> io::Result<(OwnedFd, &'p OsStr)> {
     let name = inside.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let parent = inside.parent().filter(|parent| !parent.as_os_str().is_empty());
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -42,6 +42,7 @@ pub struct NodeResolver {
     search: Vec<PathBuf>,
     python: Option<PathBuf>,
     pinned: bool,
+    registry: Option<String>,
     offline: bool,
     limits: Limits,
     until: Option<Instant>,
@@ -51,7 +52,7 @@ impl NodeResolver {
     /// A resolver for `cache`.
     pub fn new(cache: Cache) -> Self {
         let (search, limits) = (Vec::new(), Limits::default());
-        Self { cache, search, python: None, pinned: false, offline: false, limits, until: None }
+        Self { cache, search, python: None, pinned: false, registry: None, offline: false, limits, until: None }
     }
 
     /// Where to look for npm, and for a Python to fetch it with: usually the directories of `PATH`.
@@ -72,6 +73,13 @@ impl NodeResolver {
     #[must_use]
     pub fn pinned(mut self, pinned: bool) -> Self {
         self.pinned = pinned;
+        self
+    }
+
+    /// The registry that is asked, if not the one that npm's user has set.
+    #[must_use]
+    pub fn registry(mut self, registry: Option<String>) -> Self {
+        self.registry = registry;
         self
     }
 
@@ -183,6 +191,7 @@ impl NodeResolver {
             directories: &self.search,
             python: self.python.as_deref(),
             pinned: self.pinned,
+            registry: self.registry.as_deref(),
             offline: self.offline,
             until: self.until,
         };

@@ -88,6 +88,7 @@ pub(super) struct Search<'r> {
     pub(super) directories: &'r [PathBuf],
     pub(super) python: Option<&'r Path>,
     pub(super) pinned: bool,
+    pub(super) registry: Option<&'r str>,
     pub(super) offline: bool,
     pub(super) until: Option<Instant>,
 }
@@ -98,6 +99,7 @@ pub(super) struct Npm {
     program: Vec<PathBuf>,
     /// What it remembers of the registry.
     memory: PathBuf,
+    registry: Option<String>,
     offline: bool,
     until: Option<Instant>,
 }
@@ -112,6 +114,7 @@ impl Npm {
         let with = |program| Self {
             program,
             memory: search.cache.root().join("npm"),
+            registry: search.registry.map(str::to_owned),
             offline: search.offline,
             until: search.until,
         };
@@ -158,6 +161,9 @@ impl Npm {
         command.args(arguments).args(OPTIONS).arg("--prefer-offline");
         if self.offline {
             command.arg("--offline");
+        }
+        if let Some(registry) = &self.registry {
+            command.arg("--registry").arg(registry);
         }
         command.arg("--cache").arg(&self.memory).arg("--prefix").arg(directory).current_dir(directory);
         command
