@@ -50,3 +50,4 @@ pub use installs::{
     InstallFailure, InstallRequest, InstalledModules, InstalledPackage, Installer, ModulesRequest, is_requirement,
 };
 pub use layers::layers;
+pub use plan::sees_node;

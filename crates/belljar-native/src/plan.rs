@@ -13,6 +13,8 @@ use crate::NativeEnvironment;
 pub(crate) const GUEST: &str = "/belljar";
 /// Where an interpreter is that isn't below `/usr`.
 const PYTHON: &str = "/opt/python";
+/// Where a node is that isn't the machine's own.
+const NODE: &str = "/opt/node";
 /// Where packages are, and by which other name.
 pub(crate) const PACKAGES: [&str; 2] = ["/data/site-packages", "/app/site-packages"];
 /// Where a session's own files are while it is furnished.
@@ -54,6 +56,13 @@ pub(crate) struct Furniture {
     pub(crate) directories: Vec<String>,
     /// A directory of the host that the root is built on.
     pub(crate) stage: String,
+    /// Where a node of the cache is, or will be.
+    pub(crate) node: Option<PathBuf>,
+}
+
+/// Whether sessions see a node of the machine's own.
+pub fn sees_node() -> bool {
+    ["/usr/bin/node", "/usr/local/bin/node"].iter().any(|path| Path::new(path).exists())
 }
 
 impl Furniture {
@@ -75,7 +84,15 @@ impl Furniture {
         };
         let stage =
             ["/mnt", "/media", "/srv", "/run", "/var", "/tmp"].into_iter().find(free).unwrap_or("/mnt");
-        Self { guest, links, directories, stage: stage.to_owned() }
+        Self { guest, links, directories, stage: stage.to_owned(), node: None }
+    }
+
+    /// Shows the cache's node, if the machine has none: also one that is fetched while sessions are there.
+    pub(crate) fn with_node(mut self, cache: &Path) -> Self {
+        let directory = cache.join("node");
+        let wanted = !sees_node() && std::fs::create_dir_all(&directory).is_ok();
+        self.node = wanted.then_some(directory);
+        self
     }
 }
 
@@ -98,7 +115,7 @@ pub(crate) fn surroundings(environment: &NativeEnvironment, spec: &GuestSpec) ->
         modules.push(PACKAGES[0].to_owned());
     }
     let path = format!(
-        "{home}/.venv/bin:{home}/node_modules/.bin:{GUEST}/bin:{directory}:/usr/local/bin:/usr/bin:/bin"
+        "{home}/.venv/bin:{home}/node_modules/.bin:{GUEST}/bin:{directory}:/usr/local/bin:/usr/bin:/bin:{GUEST}/fallback"
     );
     let variables = [
         ("HOME", home.clone()),
@@ -179,6 +196,9 @@ fn root(environment: &NativeEnvironment, furniture: &Furniture) -> Vec<Step> {
         steps.push(show(&environment.prefix, PYTHON));
     }
     steps.push(show(&furniture.guest, GUEST));
+    if let Some(node) = &furniture.node {
+        steps.push(show(node, NODE));
+    }
     for directory in PACKAGES {
         match &environment.packages {
             Some(packages) => steps.push(show(packages, directory)),
@@ -292,7 +312,7 @@ pub(crate) fn is_mount_point(guest: &str) -> bool {
             .trim_end_matches('/')
             .split('/')
             .all(|name| !["", ".", ".."].contains(&name));
-    let taken = ["/proc", "/dev", "/belljar", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", PYTHON];
+    let taken = ["/proc", "/dev", "/belljar", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", PYTHON, NODE];
     plain && !taken.iter().any(|taken| path.starts_with(taken) || Path::new(taken).starts_with(path))
 }
 
@@ -315,6 +335,9 @@ fn mounts(spec: &GuestSpec, furniture: &Furniture, with_python: bool) -> Vec<Ste
     }
     if with_python {
         same.insert(PYTHON.to_owned());
+    }
+    if furniture.node.is_some() {
+        same.insert(NODE.to_owned());
     }
     for path in same {
         steps.push(Step::Again { source: path.clone(), target: at(&path) });
@@ -409,6 +432,7 @@ mod tests {
             links: vec![("bin".to_owned(), "usr/bin".to_owned()), ("lib".to_owned(), "usr/lib".to_owned())],
             directories: vec!["lib64".to_owned()],
             stage: "/mnt".to_owned(),
+            node: None,
         }
     }
 
