@@ -254,10 +254,22 @@ fn is_npms(name: &str) -> bool {
 
 /// What it says went wrong, without its own advice.
 fn reason(finished: &Finished) -> String {
-    let advice = ["A complete log", "Note that you can also install", "This is related to npm", "code ", "If you are behind"];
+    const ADVICE: [&str; 10] = [
+        "code ",
+        "A complete log",
+        "Log files were not written",
+        "Note that you can also install",
+        "tarball, folder, http url",
+        "This is related to npm",
+        "GET ",
+        "If you are behind",
+        "In most cases you or one of your dependencies",
+        "a package version that doesn't exist",
+    ];
     let lines = finished.stderr.lines().filter_map(|line| line.strip_prefix("npm error")).map(str::trim);
+    let lines = lines.map(|line| line.strip_prefix("404").map_or(line, str::trim));
     let lines: Vec<&str> = lines
-        .filter(|line| !line.is_empty() && !advice.iter().any(|advice| line.starts_with(advice)))
+        .filter(|line| !line.is_empty() && !ADVICE.iter().any(|advice| line.starts_with(advice)))
         .take(30)
         .collect();
     match lines.is_empty() {
