@@ -10,6 +10,7 @@ mod attacks_processes;
 mod attacks_supervisor;
 mod attacks_syscalls;
 mod installs;
+mod installs_node;
 mod ordinary;
 
 use std::path::PathBuf;

@@ -167,9 +167,10 @@ def _read(path):
         return None, 2
     except OSError as error:
         raise Failure(f"{path} can't be read: {error}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Failure(f"{path} is not a regular file")
     with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Failure(f"{path} is not a regular file")
         text = file.read(_MOST_BYTES + 1)
     if len(text) > _MOST_BYTES:
         raise Failure(f"{path} has more than {_MOST_BYTES} bytes")

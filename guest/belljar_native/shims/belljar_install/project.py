@@ -49,9 +49,10 @@ class Project:
             raise Failure(f"No `{name}` found in current directory; `uv init` makes one", 2) from None
         except OSError as error:
             raise Failure(f"{path} can't be read: {error}", 2) from None
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise Failure(f"{path} is not a regular file", 2)
         with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Failure(f"{path} is not a regular file", 2)
             text = file.read(_MOST_BYTES + 1)
         if len(text) > _MOST_BYTES:
             raise Failure(f"{path} has more than {_MOST_BYTES} bytes", 2)
