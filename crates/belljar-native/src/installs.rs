@@ -369,10 +369,11 @@ impl Counter {
             return Ok(());
         }
         let Copy { copy } = line.hear(CLEARING, MOST_PROJECT)?;
-        let done = modules::copy(&self.tree, &modules, &asked.at, &copy).map_err(|error| match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => self.no_room(),
-            _ => format!("the packages can't be written into {}/node_modules: {error}", asked.at),
-        })?;
+        let done =
+            modules::copy(&self.tree, &modules, &asked.at, &copy).map_err(|error| match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => self.no_room(),
+                _ => format!("the packages can't be written into {}/node_modules: {error}", asked.at),
+            })?;
         line.say(&json!({ "done": done }), TELLING);
         Ok(())
     }
@@ -392,7 +393,9 @@ impl Counter {
 
     fn no_room(&self) -> String {
         let most = self.tree.most_bytes();
-        format!("there is not enough room: the session's files may have {most} bytes together (--files allows more)")
+        format!(
+            "there is not enough room: the session's files may have {most} bytes together (--files allows more)"
+        )
     }
 
     fn check(&self, asked: &Asked) -> Result<InstallRequest, String> {

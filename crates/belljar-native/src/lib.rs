@@ -47,7 +47,8 @@ mod zygote;
 pub use engine::NativeEngine;
 pub use environment::{NativeEnvironment, NativeError};
 pub use installs::{
-    InstallFailure, InstallRequest, InstalledModules, InstalledPackage, Installer, ModulesRequest, is_requirement,
+    InstallFailure, InstallRequest, InstalledModules, InstalledPackage, Installer, ModulesRequest,
+    is_requirement,
 };
 pub use layers::layers;
 pub use plan::sees_node;

@@ -101,7 +101,12 @@ fn list(directory: &Path, places: &BTreeMap<&str, bool>) -> io::Result<Vec<Modul
                 waiting.push((found.path(), path, wanted));
             } else if metadata.is_file() && wanted {
                 let executable = metadata.permissions().mode() & 0o100 != 0;
-                files.push(ModuleFile { path: found.path(), inside: path.into(), size: metadata.len(), executable });
+                files.push(ModuleFile {
+                    path: found.path(),
+                    inside: path.into(),
+                    size: metadata.len(),
+                    executable,
+                });
             }
         }
     }

@@ -312,7 +312,8 @@ pub(crate) fn is_mount_point(guest: &str) -> bool {
             .trim_end_matches('/')
             .split('/')
             .all(|name| !["", ".", ".."].contains(&name));
-    let taken = ["/proc", "/dev", "/belljar", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", PYTHON, NODE];
+    let taken =
+        ["/proc", "/dev", "/belljar", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", PYTHON, NODE];
     plain && !taken.iter().any(|taken| path.starts_with(taken) || Path::new(taken).starts_with(path))
 }
 

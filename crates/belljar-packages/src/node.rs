@@ -52,7 +52,16 @@ impl NodeResolver {
     /// A resolver for `cache`.
     pub fn new(cache: Cache) -> Self {
         let (search, limits) = (Vec::new(), Limits::default());
-        Self { cache, search, python: None, pinned: false, registry: None, offline: false, limits, until: None }
+        Self {
+            cache,
+            search,
+            python: None,
+            pinned: false,
+            registry: None,
+            offline: false,
+            limits,
+            until: None,
+        }
     }
 
     /// Where to look for npm, and for a Python to fetch it with: usually the directories of `PATH`.
@@ -207,9 +216,7 @@ impl NodeResolver {
 }
 
 fn too_large(limits: &Limits) -> PackageError {
-    let reason = format!(
-        "the packages are larger than {} bytes or {} files together",
-        limits.bytes, limits.entries
-    );
+    let reason =
+        format!("the packages are larger than {} bytes or {} files together", limits.bytes, limits.entries);
     PackageError::Npm { doing: "fetching".to_owned(), reason }
 }

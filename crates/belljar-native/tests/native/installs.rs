@@ -249,13 +249,25 @@ fn projects() {
 #[test]
 fn projects_with_extras_and_groups() {
     let mut session = session();
-    good(&mut session, "test ! -e .venv && uv init --python 3.99 --name thing && test \"$(which python)\" = $PWD/.venv/bin/python");
-    good(&mut session, "uv add --dev one==1.0 && uv add --optional more two && rm -rf .venv && uv sync && ! pip show two 2> /dev/null");
+    good(
+        &mut session,
+        "test ! -e .venv && uv init --python 3.99 --name thing && test \"$(which python)\" = $PWD/.venv/bin/python",
+    );
+    good(
+        &mut session,
+        "uv add --dev one==1.0 && uv add --optional more two && rm -rf .venv && uv sync && ! pip show two 2> /dev/null",
+    );
     good(&mut session, "uv sync --extra more && python -c 'import one, two'");
-    good(&mut session, "rm -rf .venv && uv init && uv pip install -r pyproject.toml --all-extras && python -c 'import two' && rm -rf .venv");
+    good(
+        &mut session,
+        "rm -rf .venv && uv init && uv pip install -r pyproject.toml --all-extras && python -c 'import two' && rm -rf .venv",
+    );
     let (code, text) = said(&mut session, "pip install '.[more]'");
     assert!(code == 1 && text.contains("the project itself is not"), "{text}");
-    good(&mut session, "python -c 'import two'; echo 'import two; print(two.version)' > script.py; uv run script.py | grep 1.0");
+    good(
+        &mut session,
+        "python -c 'import two'; echo 'import two; print(two.version)' > script.py; uv run script.py | grep 1.0",
+    );
     for (file, words) in [
         ("mkfifo pyproject.toml", "not a regular file"),
         ("ln -s /proc/self/environ pyproject.toml", "not TOML"),

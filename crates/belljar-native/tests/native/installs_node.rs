@@ -22,10 +22,13 @@ pub(super) fn sell(shelves: &Path, request: &ModulesRequest) -> Result<Installed
         for (name, range) in asked[group].as_object().into_iter().flatten() {
             let range = range.as_str().unwrap_or_default();
             let digits = range.trim_start_matches('^');
-            let version = if digits.starts_with(|first: char| first.is_ascii_digit()) { digits } else { "2.0.0" };
+            let version =
+                if digits.starts_with(|first: char| first.is_ascii_digit()) { digits } else { "2.0.0" };
             match name.as_str() {
                 "one" | "large" => {}
-                "two" => drop(packages.insert("node_modules/two/node_modules/one".to_owned(), "1.0.0".to_owned())),
+                "two" => {
+                    drop(packages.insert("node_modules/two/node_modules/one".to_owned(), "1.0.0".to_owned()))
+                }
                 "slow" => thread::sleep(Duration::from_secs(3)),
                 other => return Err(fail(format!("there is no {other}"))),
             }
@@ -62,25 +65,43 @@ pub(super) fn sell(shelves: &Path, request: &ModulesRequest) -> Result<Installed
 fn packages_for_node_are_installed_changed_and_removed() {
     let mut session = session();
     let text = good(&mut session, "npm install one@1.0.0 two");
-    assert!(text.contains("added 3 packages") && text.contains("scripts of packages are not run: one, one, two"), "{text}");
+    assert!(
+        text.contains("added 3 packages") && text.contains("scripts of packages are not run: one, one, two"),
+        "{text}"
+    );
     assert_eq!(
-        good(&mut session, "one; two; node_modules/two/node_modules/.bin/one; cat node_modules/two/node_modules/one/lib/index.js"),
+        good(
+            &mut session,
+            "one; two; node_modules/two/node_modules/.bin/one; cat node_modules/two/node_modules/one/lib/index.js"
+        ),
         "one 1.0.0\ntwo 2.0.0\none 1.0.0\nmodule.exports = '1.0.0'"
     );
     assert_eq!(
         good(&mut session, "cat package.json"),
         "{\n  \"dependencies\": {\n    \"one\": \"^1.0.0\",\n    \"two\": \"^2.0.0\"\n  }\n}\n"
     );
-    good(&mut session, "test ! -e ran && test ! -e node_modules/one/ran && grep -q '\"node_modules/one\"' package-lock.json");
+    good(
+        &mut session,
+        "test ! -e ran && test ! -e node_modules/one/ran && grep -q '\"node_modules/one\"' package-lock.json",
+    );
     let text = good(&mut session, "npm i one@2.0.0 -D");
     assert!(text.contains("changed 1 package"), "{text}");
-    assert_eq!(good(&mut session, "one && npx one && grep -c devDependencies package.json"), "one 2.0.0\none 2.0.0\n1\n");
+    assert_eq!(
+        good(&mut session, "one && npx one && grep -c devDependencies package.json"),
+        "one 2.0.0\none 2.0.0\n1\n"
+    );
     assert!(good(&mut session, "npm install").contains("up to date"));
     assert!(good(&mut session, "rm -rf node_modules; npm ci").contains("added 3 packages"));
     assert!(good(&mut session, "npm uninstall two").contains("removed 2 packages"));
-    good(&mut session, "test ! -e node_modules/two && test ! -e node_modules/.bin/two && ! grep -q two package.json package-lock.json");
+    good(
+        &mut session,
+        "test ! -e node_modules/two && test ! -e node_modules/.bin/two && ! grep -q two package.json package-lock.json",
+    );
     assert!(good(&mut session, "npm rm one").contains("removed 1 package"));
-    good(&mut session, "test ! -e node_modules && mkdir -p deep/er && cd deep && echo '{}' > package.json && cd er && npm i one && test -e ../node_modules/one");
+    good(
+        &mut session,
+        "test ! -e node_modules && mkdir -p deep/er && cd deep && echo '{}' > package.json && cd er && npm i one && test -e ../node_modules/one",
+    );
     session.survives();
 }
 
@@ -88,12 +109,20 @@ fn packages_for_node_are_installed_changed_and_removed() {
 fn projects_are_kept_apart() {
     let (mut first, mut second) = (session(), session());
     for (session, version) in [(&mut first, "1.0.0"), (&mut second, "2.0.0")] {
-        good(session, &format!("npm install -E one@{version} && mkdir other && cd other && npm install --prefix . one@3.0.0"));
+        good(
+            session,
+            &format!(
+                "npm install -E one@{version} && mkdir other && cd other && npm install --prefix . one@3.0.0"
+            ),
+        );
     }
     assert_eq!(good(&mut first, "one; other/node_modules/.bin/one"), "one 1.0.0\none 3.0.0\n");
     assert_eq!(good(&mut second, "one; other/node_modules/.bin/one"), "one 2.0.0\none 3.0.0\n");
     good(&mut first, "echo changed > node_modules/one/lib/index.js; rm -rf other");
-    assert_eq!(good(&mut second, "cat node_modules/one/lib/index.js; stat -c '%h %U' node_modules/one/cli.js"), "module.exports = '2.0.0'1 user\n");
+    assert_eq!(
+        good(&mut second, "cat node_modules/one/lib/index.js; stat -c '%h %U' node_modules/one/cli.js"),
+        "module.exports = '2.0.0'1 user\n"
+    );
 }
 
 #[test]
@@ -109,9 +138,13 @@ fn files_of_a_project_that_make_no_sense() {
         ("printf '%0200000d' 0 | tr 0 '[' > package.json", "not JSON"),
         ("echo '[]' > package.json", "not a JSON object"),
         ("echo '{\"dependencies\": [1]}' > package.json", "not an object"),
-        ("echo '{\"dependencies\": {\"one\": \"1\"}}' > package.json; mkfifo package-lock.json", "not a regular file"),
+        (
+            "echo '{\"dependencies\": {\"one\": \"1\"}}' > package.json; mkfifo package-lock.json",
+            "not a regular file",
+        ),
     ] {
-        let (code, text) = said(&mut session, &format!("rm -rf package.json package-lock.json; {file}; npm install one"));
+        let (code, text) =
+            said(&mut session, &format!("rm -rf package.json package-lock.json; {file}; npm install one"));
         assert!(code != 0 && text.contains(words), "{file}: {text}");
     }
     // What npm would obey is nobody's business outside.
@@ -119,7 +152,16 @@ fn files_of_a_project_that_make_no_sense() {
         &mut session,
         "rm -rf package*; echo 'registry=http://127.0.0.1:1/' > .npmrc; echo '{\"scripts\": {\"preinstall\": \"touch ran\"}}' > package.json; npm install one && test ! -e ran",
     );
-    for line in ["npm install ../x", "npm i git+ssh://x/y", "npm i x@file:..", "npm i -g one", "npm i --workspaces", "npm i user/repo", "npm i __proto__", "npm i -- --prefix=/"] {
+    for line in [
+        "npm install ../x",
+        "npm i git+ssh://x/y",
+        "npm i x@file:..",
+        "npm i -g one",
+        "npm i --workspaces",
+        "npm i user/repo",
+        "npm i __proto__",
+        "npm i -- --prefix=/",
+    ] {
         let (code, text) = said(&mut session, line);
         assert!(code == 1 && text.starts_with("npm error"), "{line}: {text}");
     }
@@ -131,7 +173,10 @@ fn what_is_too_large_for_node_is_not_copied() {
     let mut session = with(|spec| spec.limits.file_bytes = 16 << 20);
     let (code, text) = said(&mut session, "npm install large");
     assert_eq!((code, text.contains("not enough room")), (1, true), "{text}");
-    good(&mut session, "test ! -e node_modules/large/data && test ! -e package.json && npm install one && one");
+    good(
+        &mut session,
+        "test ! -e node_modules/large/data && test ! -e package.json && npm install one && one",
+    );
     session.survives();
 }
 

@@ -99,7 +99,8 @@ impl Look<'_> {
         fs::set_permissions(directory, Permissions::from_mode(0o755)).map_err(failed)?;
         for found in fs::read_dir(directory).map_err(failed)? {
             let found = found.map_err(failed)?;
-            let name = found.file_name().into_string().map_err(|_| odd(inside, "has a name that isn't UTF-8"))?;
+            let name =
+                found.file_name().into_string().map_err(|_| odd(inside, "has a name that isn't UTF-8"))?;
             let path = format!("{inside}/{name}");
             if path.len() > 3000 || name.chars().any(char::is_control) {
                 return Err(odd(inside, "has a name that is too long or can't be printed"));
@@ -202,14 +203,17 @@ mod tests {
         }
         let fifo = |modules: &Path| {
             let path = modules.join("a/pipe");
-            rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o644.into(), 0).expect("made");
+            rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o644.into(), 0)
+                .expect("made");
         };
         assert!(looked(fifo).expect_err("a pipe").to_string().contains("neither a file"));
     }
 
     #[test]
     fn whatever_is_too_large_is_refused() {
-        let many = |modules: &Path| (0..30).for_each(|number| fs::write(modules.join(number.to_string()), "").expect("made"));
+        let many = |modules: &Path| {
+            (0..30).for_each(|number| fs::write(modules.join(number.to_string()), "").expect("made"))
+        };
         let large = |modules: &Path| fs::write(modules.join("a/x"), vec![0; 1001]).expect("made");
         let deep = |modules: &Path| fs::create_dir_all(modules.join("a/b/c/d/e")).expect("made");
         assert!(looked(many).is_err() && looked(large).is_err() && looked(deep).is_err());

@@ -61,7 +61,6 @@ pub(super) fn is_place(path: &str) -> bool {
     path.len() <= 2000 && names.clone().count() <= 32 && names.clone().all(is_name)
 }
 
-
 /// A file of a package: a path that goes down only.
 pub(super) fn is_inner(path: &str) -> bool {
     let path = path.strip_prefix("./").unwrap_or(path);
@@ -82,9 +81,35 @@ mod tests {
         }
         let long = "a".repeat(LONGEST_NAME + 1);
         for bad in [
-            "", ".", "..", "../x", "a/b", "/a", "@a", "@/a", "@a/", "@a/b/c", "@../b", "@a/..", "__proto__", "_x", "-x",
-            "--prefix=/", "a b", "a\nb", "a\0", "node_modules", "NODE_MODULES", "@a/node_modules", "a@1", "a:b", "ä",
-            "C:\\x", "~/x", "~x", &long,
+            "",
+            ".",
+            "..",
+            "../x",
+            "a/b",
+            "/a",
+            "@a",
+            "@/a",
+            "@a/",
+            "@a/b/c",
+            "@../b",
+            "@a/..",
+            "__proto__",
+            "_x",
+            "-x",
+            "--prefix=/",
+            "a b",
+            "a\nb",
+            "a\0",
+            "node_modules",
+            "NODE_MODULES",
+            "@a/node_modules",
+            "a@1",
+            "a:b",
+            "ä",
+            "C:\\x",
+            "~/x",
+            "~x",
+            &long,
         ] {
             assert!(!is_name(bad), "{bad:?}");
         }
@@ -93,16 +118,56 @@ mod tests {
     #[test]
     fn ranges_of_the_registry() {
         for good in [
-            "", "*", "latest", "next-11", "1", "1.2.3", "^1.2", "~1", ">=1 <2", "1.x || >=2.5.0 || 5.0.0 - 7.2.3", "=1",
-            "1.0.0-beta.1+x", "npm:left-pad@^1", "npm:@types/node", "npm:@types/node@20",
+            "",
+            "*",
+            "latest",
+            "next-11",
+            "1",
+            "1.2.3",
+            "^1.2",
+            "~1",
+            ">=1 <2",
+            "1.x || >=2.5.0 || 5.0.0 - 7.2.3",
+            "=1",
+            "1.0.0-beta.1+x",
+            "npm:left-pad@^1",
+            "npm:@types/node",
+            "npm:@types/node@20",
         ] {
             assert!(is_range(good), "{good}");
         }
         let long = "1".repeat(LONGEST_RANGE + 1);
         for bad in [
-            "git+ssh://x", "git://x", "https://x/y.tgz", "file:../../x", "file:x", "link:x", "workspace:*", "user/repo",
-            "github:user/repo", "./x", "../x", "..", ".", "/etc", "~/x", "x.tgz", "x.TAR.GZ", "x.tar", "--prefix=/",
-            "-g", "1\n2", "1\0", "npm:../x", "npm:npm:x", "npm:a@npm:b", "npm:a@git://x", "npm:", "$x", "a@b", "${HOME}",
+            "git+ssh://x",
+            "git://x",
+            "https://x/y.tgz",
+            "file:../../x",
+            "file:x",
+            "link:x",
+            "workspace:*",
+            "user/repo",
+            "github:user/repo",
+            "./x",
+            "../x",
+            "..",
+            ".",
+            "/etc",
+            "~/x",
+            "x.tgz",
+            "x.TAR.GZ",
+            "x.tar",
+            "--prefix=/",
+            "-g",
+            "1\n2",
+            "1\0",
+            "npm:../x",
+            "npm:npm:x",
+            "npm:a@npm:b",
+            "npm:a@git://x",
+            "npm:",
+            "$x",
+            "a@b",
+            "${HOME}",
             &long,
         ] {
             assert!(!is_range(bad), "{bad:?}");
@@ -116,15 +181,34 @@ mod tests {
         }
         let deep = vec!["node_modules/a"; 33].join("/");
         for bad in [
-            "", "a", "node_modules", "node_modules/", "node_modules/..", "node_modules/../../x", "../node_modules/a",
-            "/node_modules/a", "node_modules/a/b", "node_modules//a", "node_modules/.bin", "packages/a",
-            "node_modules/a/node_modules", "node_modules/a/node_modules/..", &deep,
+            "",
+            "a",
+            "node_modules",
+            "node_modules/",
+            "node_modules/..",
+            "node_modules/../../x",
+            "../node_modules/a",
+            "/node_modules/a",
+            "node_modules/a/b",
+            "node_modules//a",
+            "node_modules/.bin",
+            "packages/a",
+            "node_modules/a/node_modules",
+            "node_modules/a/node_modules/..",
+            &deep,
         ] {
             assert!(!is_place(bad), "{bad:?}");
         }
         for (path, good) in [
-            ("cli.js", true), ("./bin/x", true), ("../x", false), ("/x", false), ("a/../b", false), ("", false),
-            ("a//b", false), ("a\\b", false), ("a\nb", false),
+            ("cli.js", true),
+            ("./bin/x", true),
+            ("../x", false),
+            ("/x", false),
+            ("a/../b", false),
+            ("", false),
+            ("a//b", false),
+            ("a\\b", false),
+            ("a\nb", false),
         ] {
             assert_eq!(is_inner(path), good, "{path:?}");
         }

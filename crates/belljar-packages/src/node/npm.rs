@@ -247,7 +247,17 @@ fn is_npms(name: &str) -> bool {
         "NPM_TOKEN",
     ];
     let lower = name.to_ascii_lowercase();
-    let setting = ["registry", "userconfig", "globalconfig", "cafile", "ca", "proxy", "https_proxy", "noproxy", "strict_ssl"];
+    let setting = [
+        "registry",
+        "userconfig",
+        "globalconfig",
+        "cafile",
+        "ca",
+        "proxy",
+        "https_proxy",
+        "noproxy",
+        "strict_ssl",
+    ];
     let own = lower.strip_prefix("npm_config_").is_some_and(|rest| setting.contains(&rest));
     own || lower.ends_with("_proxy") || NEEDED.contains(&name)
 }

@@ -1,10 +1,6 @@
 //! What somebody wants for Node: dependencies and locks, of which only what is understood is taken.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::Path,
-};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 
@@ -192,7 +188,8 @@ impl NodeProject {
         if text.len() > MOST_BYTES {
             return Err(refuse(MANIFEST, format!("with its lock it has more than {MOST_BYTES} bytes")));
         }
-        let asked: Asked = serde_json::from_slice(text).map_err(|error| refuse(MANIFEST, error.to_string()))?;
+        let asked: Asked =
+            serde_json::from_slice(text).map_err(|error| refuse(MANIFEST, error.to_string()))?;
         let manifest = Manifest {
             dependencies: asked.dependencies,
             dev_dependencies: asked.dev_dependencies,
@@ -269,8 +266,7 @@ pub(super) struct Locked {
 
 impl Locked {
     pub(super) fn parse(text: &[u8]) -> Result<Self, PackageError> {
-        let mut lock: Lock =
-            serde_json::from_slice(text).map_err(|error| refuse(LOCK, error.to_string()))?;
+        let mut lock: Lock = serde_json::from_slice(text).map_err(|error| refuse(LOCK, error.to_string()))?;
         let manifest = lock.packages.remove("").map(Package::into_manifest).unwrap_or_default();
         manifest.check(MANIFEST)?;
         let lock = lock.checked(&manifest)?;
@@ -342,7 +338,10 @@ impl Lock {
         self.packages.remove("");
         for (place, package) in &mut self.packages {
             if package.link {
-                return Err(refuse(LOCK, format!("{}: links and workspaces can't be installed", shown(place))));
+                return Err(refuse(
+                    LOCK,
+                    format!("{}: links and workspaces can't be installed", shown(place)),
+                ));
             }
             if !names::is_place(place) {
                 return Err(refuse(LOCK, format!("{} is not a place for a package", shown(place))));
@@ -376,7 +375,8 @@ impl Package {
     }
 
     fn check(&mut self, place: &str) -> Result<(), PackageError> {
-        let wrong = |what: &str, text: &str| Err(refuse(LOCK, format!("{place}: {} is no {what}", shown(text))));
+        let wrong =
+            |what: &str, text: &str| Err(refuse(LOCK, format!("{place}: {} is no {what}", shown(text))));
         match &self.version {
             Some(version) if !names::is_version(version) => return wrong("version of the registry", version),
             Some(_) => {}
@@ -390,12 +390,16 @@ impl Package {
         }
         // What those who made the package needed is nobody's business here.
         self.dev_dependencies.clear();
-        check([&self.dependencies, &self.optional_dependencies, &self.peer_dependencies], &format!("{LOCK}: {place}"))?;
+        check(
+            [&self.dependencies, &self.optional_dependencies, &self.peer_dependencies],
+            &format!("{LOCK}: {place}"),
+        )?;
         if let Some(odd) = self.peer_dependencies_meta.keys().find(|name| !names::is_name(name)) {
             return wrong("name of a package", odd);
         }
         let platform = |word: &String| {
-            word.len() <= 50 && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "!_-".contains(letter))
+            word.len() <= 50
+                && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "!_-".contains(letter))
         };
         for words in [&mut self.os, &mut self.cpu, &mut self.libc] {
             words.0.retain(platform);
@@ -403,7 +407,8 @@ impl Package {
         match &self.bin {
             Some(Programs::One(path)) if !names::is_inner(path) => wrong("path of a program", path),
             Some(Programs::Several(programs)) => {
-                let odd = programs.iter().find(|(name, path)| !names::is_name(name) || !names::is_inner(path));
+                let odd =
+                    programs.iter().find(|(name, path)| !names::is_name(name) || !names::is_inner(path));
                 odd.map_or(Ok(()), |(name, _)| wrong("program", name))
             }
             _ => Ok(()),
@@ -475,7 +480,8 @@ mod tests {
                 assert!(refused(&text).contains("is not"), "{text}");
             }
         }
-        let many: BTreeMap<String, &str> = (0..=MOST_DEPENDENCIES).map(|number| (format!("a{number}"), "1")).collect();
+        let many: BTreeMap<String, &str> =
+            (0..=MOST_DEPENDENCIES).map(|number| (format!("a{number}"), "1")).collect();
         assert!(refused(&serde_json::json!({ "dependencies": many }).to_string()).contains("more than"));
         for text in ["", "[]", "{", "1", r#"{"dependencies": []}"#, r#"{"dependencies": {"a": {}}}"#] {
             refused(text);

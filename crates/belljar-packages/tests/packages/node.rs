@@ -31,7 +31,9 @@ fn version(modules: &NodeModules, place: &str) -> Option<String> {
 #[test]
 fn packages_from_the_registry() {
     let fixture = Fixture::new();
-    let wanted = project(r#"{"dependencies": {"left-pad": "1.3.0", "semver": "^7"}, "devDependencies": {"is-odd": "3.0.1"}}"#);
+    let wanted = project(
+        r#"{"dependencies": {"left-pad": "1.3.0", "semver": "^7"}, "devDependencies": {"is-odd": "3.0.1"}}"#,
+    );
     let modules = resolver(&fixture).install(&wanted, &Quiet).expect("installed");
     assert_eq!(version(&modules, "node_modules/left-pad").as_deref(), Some("1.3.0"));
     assert_eq!(version(&modules, "node_modules/is-odd").as_deref(), Some("3.0.1"));
@@ -47,11 +49,17 @@ fn packages_from_the_registry() {
     let offline = resolver(&fixture).offline(true);
     let again = offline.install(&wanted, &Quiet).expect("kept");
     assert_eq!(again.directory, modules.directory);
-    let text = format!(r#"{{"dependencies": {{"left-pad": "1.3.0", "semver": "^7"}}, "devDependencies": {{"is-odd": "3.0.1"}}, "lock": {}}}"#, modules.lock);
+    let text = format!(
+        r#"{{"dependencies": {{"left-pad": "1.3.0", "semver": "^7"}}, "devDependencies": {{"is-odd": "3.0.1"}}, "lock": {}}}"#,
+        modules.lock
+    );
     let frozen = project(&text).frozen(true);
     assert_eq!(offline.install(&frozen, &Quiet).expect("kept").directory, modules.directory);
     let without = offline.install(&frozen.production(true), &Quiet).expect("npm remembers them");
-    assert_eq!((version(&without, "node_modules/is-odd"), version(&without, "node_modules/left-pad")), (None, Some("1.3.0".to_owned())));
+    assert_eq!(
+        (version(&without, "node_modules/is-odd"), version(&without, "node_modules/left-pad")),
+        (None, Some("1.3.0".to_owned()))
+    );
 
     // What a lock says stays, as far as that is possible.
     let text = text.replace(r#""semver": "^7"}, "dev"#, r#""semver": "^7", "is-number": "6.0.0"}, "dev"#);
@@ -64,7 +72,8 @@ fn packages_from_the_registry() {
     // A lock whose hash is another is refused.
     let swapped = text.replace("sha512-", "sha512-AAAA").replace("\"^5\"", "\"^7\"");
     let lock_only = swapped.replace(r#", "is-number": "6.0.0""#, "");
-    let error = resolver(&fixture).install(&project(&lock_only).frozen(true), &Quiet).expect_err("other hashes");
+    let error =
+        resolver(&fixture).install(&project(&lock_only).frozen(true), &Quiet).expect_err("other hashes");
     assert!(error.to_string().contains("integrity") || error.to_string().contains("sha512"), "{error}");
 }
 
@@ -75,7 +84,8 @@ fn node_and_npm_can_be_fetched() {
     let modules = resolver(&fixture).pinned(true).install(&wanted, &Quiet).expect("installed");
     assert_eq!(version(&modules, "node_modules/left-pad").as_deref(), Some("1.3.0"));
     let node = belljar_packages::node_directory(&fixture.cache);
-    let entry = fs::read_dir(node).expect("there").flatten().find(|found| found.path().join("bin/npm").is_file());
+    let entry =
+        fs::read_dir(node).expect("there").flatten().find(|found| found.path().join("bin/npm").is_file());
     let program = entry.expect("an entry").path().join("bin/npm");
     let said = std::process::Command::new(program).arg("--version").output().expect("run");
     assert!(said.status.success() && said.stdout.starts_with(b"11."), "{said:?}");
@@ -98,7 +108,8 @@ fn publish(directory: &Path, server: &str, name: &str, manifest: serde_json::Val
         package[key] = value.clone();
     }
     let tarball = directory.join(format!("{name}.tgz"));
-    let mut tar = tar::Builder::new(GzEncoder::new(fs::File::create(&tarball).expect("made"), Compression::fast()));
+    let mut tar =
+        tar::Builder::new(GzEncoder::new(fs::File::create(&tarball).expect("made"), Compression::fast()));
     let manifest = package.to_string();
     let files = files.iter().map(|(name, content)| (*name, *content));
     for (file, content) in files.chain([("package.json", manifest.as_bytes())]) {
@@ -120,7 +131,8 @@ fn publish(directory: &Path, server: &str, name: &str, manifest: serde_json::Val
     }
     tar.into_inner().expect("written").finish().expect("written");
     package["dist"] = serde_json::json!({"tarball": format!("{server}/{name}/-/{name}.tgz")});
-    let document = serde_json::json!({"name": name, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": package}});
+    let document =
+        serde_json::json!({"name": name, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": package}});
     fs::write(directory.join(name), document.to_string()).expect("written");
 }
 
@@ -135,7 +147,8 @@ fn a_registry_whose_packages_are_hostile() {
     let secret = format!("http://{}/secret.tgz", inside.local_addr().expect("an address"));
     let marker = fixture.path("marker");
     let touch = format!("touch {}", marker.display());
-    let scripts = serde_json::json!({"preinstall": touch, "install": touch, "postinstall": touch, "prepare": touch});
+    let scripts =
+        serde_json::json!({"preinstall": touch, "install": touch, "postinstall": touch, "prepare": touch});
     let hostile: &[(&str, &[u8])] = &[
         ("index.js", b"module.exports = 1"),
         ("binding.gyp", b"{}"),
@@ -143,12 +156,24 @@ fn a_registry_whose_packages_are_hostile() {
         ("../../../../escaped", b"x"),
         ("server.js", b"x"),
     ];
-    publish(&shelves, &server, "scripted", serde_json::json!({"scripts": scripts, "bin": {"run": "index.js", "../out": "index.js", "up": "../../../../marker"}}), hostile);
+    publish(
+        &shelves,
+        &server,
+        "scripted",
+        serde_json::json!({"scripts": scripts, "bin": {"run": "index.js", "../out": "index.js", "up": "../../../../marker"}}),
+        hostile,
+    );
     let depends = |range: &str| serde_json::json!({"dependencies": {"inner": range}});
     publish(&shelves, &server, "remote", depends(&secret), &[]);
     publish(&shelves, &server, "repository", depends(&format!("git+{secret}")), &[]);
     publish(&shelves, &server, "file", depends("file:../../../../../etc"), &[]);
-    publish(&shelves, &server, "optional", serde_json::json!({"optionalDependencies": {"inner": secret}}), &[]);
+    publish(
+        &shelves,
+        &server,
+        "optional",
+        serde_json::json!({"optionalDependencies": {"inner": secret}}),
+        &[],
+    );
     publish(&shelves, &server, "large", serde_json::json!({}), &[("data", &vec![0; 30 << 20])]);
     publish(&shelves, &server, "many", serde_json::json!({}), &vec![("x", b"y".as_slice()); 10]);
     let install = |name: &str, limits: Limits| {
@@ -158,9 +183,16 @@ fn a_registry_whose_packages_are_hostile() {
     let scripted = install("scripted", Limits::default()).expect("nothing of it is run");
     let place = scripted.directory.join("node_modules/scripted");
     assert!(place.join("index.js").is_file());
-    assert!(!place.join("link").exists() && !marker.exists(), "{:?}", fs::read_dir(place).map(Iterator::count));
+    assert!(
+        !place.join("link").exists() && !marker.exists(),
+        "{:?}",
+        fs::read_dir(place).map(Iterator::count)
+    );
     for (path, target) in &scripted.links {
-        assert!(path.starts_with("node_modules/.bin/") && target.starts_with("../scripted/"), "{path} {target}");
+        assert!(
+            path.starts_with("node_modules/.bin/") && target.starts_with("../scripted/"),
+            "{path} {target}"
+        );
     }
     for refused in ["remote", "repository", "file"] {
         let error = install(refused, Limits::default()).expect_err(refused);
@@ -170,9 +202,13 @@ fn a_registry_whose_packages_are_hostile() {
     assert!(inside.accept().is_err(), "nobody but the registry is asked");
     let error = install("large", Limits { bytes: 1 << 20, ..Limits::default() }).expect_err("too large");
     assert!(error.to_string().contains("larger than"), "{error}");
-    let found = std::process::Command::new("find").arg(fixture.directory.path()).args(["-name", "escaped"]).output();
+    let found =
+        std::process::Command::new("find").arg(fixture.directory.path()).args(["-name", "escaped"]).output();
     assert!(found.expect("searched").stdout.is_empty());
-    let special = std::process::Command::new("find").arg(fixture.directory.path().join("cache")).args(["-perm", "/6022", "-type", "f"]).output();
+    let special = std::process::Command::new("find")
+        .arg(fixture.directory.path().join("cache"))
+        .args(["-perm", "/6022", "-type", "f"])
+        .output();
     assert_eq!(String::from_utf8_lossy(&special.expect("searched").stdout), "");
 }
 

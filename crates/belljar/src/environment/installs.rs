@@ -103,8 +103,7 @@ impl Installer for SessionInstaller {
             fail("the supervisor can't install packages for Node here".to_owned(), 0)
         })?;
         let project = NodeProject::parse(&request.project).map_err(|error| fail(in_words(&error), 0))?;
-        let project =
-            project.frozen(request.frozen).upgrade(request.upgrade).production(request.production);
+        let project = project.frozen(request.frozen).upgrade(request.upgrade).production(request.production);
         let installed = resolver.install(&project, &Told(progress)).map_err(|error| {
             tracing::info!(%error, "packages for Node can't be had");
             // How much was fetched isn't known. Failing must cost something, or it could go on for ever.
