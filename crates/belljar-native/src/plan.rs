@@ -470,6 +470,19 @@ mod tests {
     }
 
     #[test]
+    fn a_node_of_the_cache_is_shown_to_all_sessions() {
+        let furniture = Furniture { node: Some("/cache/node".into()), ..furniture() };
+        let starter = Starter { user: 0, group: 0, ids: u32::MAX };
+        let root = launch(&environment(), &furniture, starter, Vec::new()).root;
+        let shown = Step::Show { source: "/cache/node".into(), target: "/mnt/opt/node".to_owned() };
+        assert!(json!(root).as_array().is_some_and(|steps| steps.contains(&json!(shown))));
+        let (host, guest) = ("/host".into(), "/data/in".to_owned());
+        let mounts = vec![Mount { host, guest, access: MountAccess::ReadOnly }];
+        let plan = session(&GuestSpec { mounts, ..GuestSpec::default() }, &furniture, true);
+        assert!(json!(plan.steps).to_string().contains("/fresh/opt/node"));
+    }
+
+    #[test]
     fn the_lock_down_of_an_interpreter() {
         insta::assert_json_snapshot!(lockdown(&GuestSpec::default(), 100 << 20, true));
     }
