@@ -56,8 +56,10 @@ fn embed(guest: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
         ("belljar_guest", "belljar_guest", false),
         ("belljar_native", "belljar_native", false),
         ("belljar_native/bin", "bin", true),
+        ("belljar_native/fallback", "fallback", true),
         ("belljar_native/shims/belljar_install", "shims/belljar_install", false),
         ("belljar_native/shims/pip", "shims/pip", false),
+        ("belljar_native/shims/venv", "shims/venv", false),
     ] {
         let mut files: Vec<_> = fs::read_dir(guest.join(directory))?
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))

@@ -80,7 +80,7 @@ impl NativeEngine {
             group: rustix::process::getegid().as_raw(),
             ids: ids(),
         };
-        let furniture = Furniture::of_host(installed.guest.clone(), &environment);
+        let furniture = Furniture::of_host(installed.guest.clone(), &environment).with_node(cache.root());
         let grounds = Grounds::make(&environment, &installed, &furniture, starter)?;
         let shared = Shared {
             environment,

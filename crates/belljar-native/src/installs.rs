@@ -15,6 +15,16 @@
 //! ← {"done": 1}
 //! ```
 //!
+//! For Node it is a `package.json`, with what is in the `package-lock.json` as its `lock`; the installer looks at both:
+//!
+//! ```text
+//! → {"node": {"bytes": 38, "at": "/workspace", "frozen": false, "upgrade": false, "production": false}}
+//! → {"dependencies": {"left-pad": "^1"}}           so many bytes
+//! ← {"packages": [["node_modules/left-pad", "1.3.0"]], "lock": "{…}"}
+//! → {"copy": ["node_modules/left-pad"]}
+//! ← {"done": 1}
+//! ```
+//!
 //! Whatever fails is `{"error": words}`, and the end. The guest is hostile: nothing it says is believed, and it is never
 //! waited for longer than some seconds.
 
@@ -34,10 +44,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::kernel::wait;
+use crate::modules;
 use crate::tree::Tree;
 
 /// The longest line.
 const MOST_REQUEST: usize = 64 << 10;
+/// The longest `package.json` with its lock, and the longest list of places.
+const MOST_PROJECT: usize = 4 << 20;
 /// Of one request.
 const MOST_REQUIREMENTS: usize = 100;
 const MOST_INSTALLED: usize = 1000;
@@ -89,6 +102,36 @@ pub struct InstalledPackage {
     pub bytes: u64,
 }
 
+/// What a session wants to have for Node.
+#[derive(Clone, Debug)]
+pub struct ModulesRequest {
+    /// A `package.json` in which `lock` is what the `package-lock.json` says. Nobody has looked at it.
+    pub project: Vec<u8>,
+    /// Whether only what the lock says is wanted.
+    pub frozen: bool,
+    /// Whether newer versions are wanted.
+    pub upgrade: bool,
+    /// Whether what only developers need is left out.
+    pub production: bool,
+    /// Bytes of all packages together.
+    pub most_bytes: u64,
+}
+
+/// Packages for Node that were unpacked.
+#[derive(Clone, Debug)]
+pub struct InstalledModules {
+    /// What has `node_modules` in it, on the host: regular files and directories.
+    pub directory: PathBuf,
+    /// Where each is below that, and its version.
+    pub packages: Vec<(String, String)>,
+    /// Links to programs, which don't lead out of `node_modules`.
+    pub links: Vec<(String, String)>,
+    /// The `package-lock.json`: nothing of the host may be in it.
+    pub lock: String,
+    /// Bytes of all files.
+    pub bytes: u64,
+}
+
 /// Why packages can't be had.
 #[derive(Clone, Debug)]
 pub struct InstallFailure {
@@ -106,6 +149,16 @@ pub trait Installer: Send + Sync {
         request: &InstallRequest,
         progress: &(dyn Fn(&str) + Sync),
     ) -> Result<Vec<InstalledPackage>, InstallFailure>;
+
+    /// Packages for Node, with all that they depend on, unpacked.
+    fn install_modules(
+        &self,
+        request: &ModulesRequest,
+        progress: &(dyn Fn(&str) + Sync),
+    ) -> Result<InstalledModules, InstallFailure> {
+        let _ = (request, progress);
+        Err(InstallFailure { reason: "nothing installs packages for Node here".to_owned(), bytes: 0 })
+    }
 }
 
 /// What the sessions of an engine share.
@@ -200,6 +253,27 @@ struct Asked {
     site: String,
 }
 
+/// How a conversation begins.
+#[derive(Deserialize)]
+struct Opening {
+    #[serde(default)]
+    node: Option<AskedModules>,
+    #[serde(flatten)]
+    rest: serde_json::Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct AskedModules {
+    bytes: usize,
+    at: String,
+    #[serde(default)]
+    frozen: bool,
+    #[serde(default)]
+    upgrade: bool,
+    #[serde(default)]
+    production: bool,
+}
+
 #[derive(Deserialize)]
 struct Copy {
     copy: BTreeSet<String>,
@@ -231,11 +305,15 @@ impl Counter {
     }
 
     fn answer(&mut self, line: &mut Line) -> Result<(), String> {
-        let asked: Asked = line.hear(HEARING)?;
+        let Opening { node, rest } = line.hear(HEARING, MOST_REQUEST)?;
         self.requests += 1;
         if self.requests > MOST_REQUESTS {
             return Err(format!("this session has asked {MOST_REQUESTS} times, and may not ask again"));
         }
+        if let Some(asked) = node {
+            return self.answer_modules(line, &asked);
+        }
+        let asked: Asked = serde_json::from_value(Value::Object(rest)).map_err(senseless)?;
         let request = self.check(&asked)?;
         let installer = self.office.installer.get().ok_or("nothing installs packages here")?;
         let turn =
@@ -253,12 +331,71 @@ impl Counter {
         if !line.say(&json!({ "packages": names }), TELLING) {
             return Ok(());
         }
-        let Copy { copy } = line.hear(CLEARING)?;
+        let Copy { copy } = line.hear(CLEARING, MOST_REQUEST)?;
         let wanted: Vec<&InstalledPackage> =
             packages.iter().filter(|package| copy.contains(&package.name)).collect();
         self.copy(&asked, &wanted)?;
         line.say(&json!({ "done": wanted.len() }), TELLING);
         Ok(())
+    }
+
+    fn answer_modules(&mut self, line: &mut Line, asked: &AskedModules) -> Result<(), String> {
+        if asked.bytes > MOST_PROJECT {
+            return Err(format!("package.json and its lock have more than {MOST_PROJECT} bytes together"));
+        }
+        if !is_inner(&asked.at.trim_start_matches('/')) {
+            return Err("packages can be installed into the session's own files only".to_owned());
+        }
+        let project = line.hear_bytes(asked.bytes, HEARING)?;
+        let request = ModulesRequest {
+            project,
+            frozen: asked.frozen,
+            upgrade: asked.upgrade,
+            production: asked.production,
+            most_bytes: self.room()?,
+        };
+        let installer = self.office.installer.get().ok_or("nothing installs packages here")?;
+        let turn =
+            self.office.turn(&self.stop).ok_or("other sessions are installing packages; try again later")?;
+        let sayer = line.sayer();
+        let installed = installer.install_modules(&request, &|words| sayer.progress(words));
+        drop(turn);
+        let modules = installed.map_err(|failure| {
+            self.fetched = self.fetched.saturating_add(failure.bytes);
+            failure.reason
+        })?;
+        self.fetched = self.fetched.saturating_add(modules.bytes);
+        if !line.say(&json!({ "packages": modules.packages, "lock": modules.lock }), TELLING) {
+            return Ok(());
+        }
+        let Copy { copy } = line.hear(CLEARING, MOST_PROJECT)?;
+        let done =
+            modules::copy(&self.tree, &modules, &asked.at, &copy).map_err(|error| match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => self.no_room(),
+                _ => format!("the packages can't be written into {}/node_modules: {error}", asked.at),
+            })?;
+        line.say(&json!({ "done": done }), TELLING);
+        Ok(())
+    }
+
+    /// How many bytes may be fetched now.
+    fn room(&self) -> Result<u64, String> {
+        let left = self.tree.most_bytes().saturating_mul(QUOTAS).saturating_sub(self.fetched);
+        if left == 0 {
+            return Err("this session has had more packages fetched than it may".to_owned());
+        }
+        let most_bytes = left.min(self.tree.most_bytes());
+        match self.office.has_room(most_bytes) {
+            true => Ok(most_bytes),
+            false => Err("the supervisor's disk is nearly full".to_owned()),
+        }
+    }
+
+    fn no_room(&self) -> String {
+        let most = self.tree.most_bytes();
+        format!(
+            "there is not enough room: the session's files may have {most} bytes together (--files allows more)"
+        )
     }
 
     fn check(&self, asked: &Asked) -> Result<InstallRequest, String> {
@@ -283,19 +420,11 @@ impl Counter {
         if !is_inner(&asked.venv.trim_start_matches('/')) || !is_inner(&asked.site.as_str()) {
             return Err("packages can be installed into the session's own files only".to_owned());
         }
-        let left = self.tree.most_bytes().saturating_mul(QUOTAS).saturating_sub(self.fetched);
-        if left == 0 {
-            return Err("this session has had more packages fetched than it may".to_owned());
-        }
-        let most_bytes = left.min(self.tree.most_bytes());
-        if !self.office.has_room(most_bytes) {
-            return Err("the supervisor's disk is nearly full".to_owned());
-        }
         Ok(InstallRequest {
             requirements: asked.requirements.clone(),
             installed,
             upgrade: asked.upgrade,
-            most_bytes,
+            most_bytes: self.room()?,
         })
     }
 
@@ -305,10 +434,7 @@ impl Counter {
         let directories: Vec<&std::path::Path> =
             packages.iter().map(|package| package.directory.as_path()).collect();
         self.tree.copy_packages(&directories, &site, &programs).map_err(|error| match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                let most = self.tree.most_bytes();
-                format!("there is not enough room: the session's files may have {most} bytes together (--files allows more)")
-            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => self.no_room(),
             _ => format!("the packages can't be written into {}: {error}", asked.venv),
         })
     }
@@ -349,6 +475,10 @@ fn tidy(words: &str) -> String {
     kept.take(LONGEST_ERROR).collect()
 }
 
+fn senseless(error: serde_json::Error) -> String {
+    format!("the request makes no sense: {error}")
+}
+
 fn is_ready(descriptor: &OwnedFd, time: Duration) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(descriptor.as_fd(), PollFlags::IN)];
     wait(&mut polled, Some(time)).is_ok() && !polled[0].revents().is_empty()
@@ -385,24 +515,41 @@ impl Line {
         Sayer { stream: Arc::clone(&self.stream) }
     }
 
-    /// The next line, in this time.
-    fn hear<T: for<'d> Deserialize<'d>>(&mut self, time: Duration) -> Result<T, String> {
+    /// The next line, in this time and of this length at most.
+    fn hear<T: for<'d> Deserialize<'d>>(&mut self, time: Duration, most: usize) -> Result<T, String> {
         let until = Instant::now() + time;
-        let mut piece = vec![0; 8 << 10];
+        let mut searched = 0;
         loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.buffer.drain(..=end).collect();
-                return serde_json::from_slice(&line)
-                    .map_err(|error| format!("the request makes no sense: {error}"));
+            if let Some(end) = self.buffer[searched..].iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=searched + end).collect();
+                return serde_json::from_slice(&line).map_err(senseless);
             }
-            if self.buffer.len() >= MOST_REQUEST {
+            searched = self.buffer.len();
+            if searched >= most {
                 return Err("the request is too long".to_owned());
             }
+            self.read(until)?;
+        }
+    }
+
+    /// So many bytes, in this time.
+    fn hear_bytes(&mut self, length: usize, time: Duration) -> Result<Vec<u8>, String> {
+        let until = Instant::now() + time;
+        while self.buffer.len() < length {
+            self.read(until)?;
+        }
+        Ok(self.buffer.drain(..length).collect())
+    }
+
+    /// Waits for more.
+    fn read(&mut self, until: Instant) -> Result<(), String> {
+        let mut piece = [0; 8 << 10];
+        loop {
             match (&*self.stream).read(&mut piece) {
                 Ok(0) => return Err("the request ends too early".to_owned()),
                 Ok(length) => {
                     self.buffer.extend_from_slice(&piece[..length]);
-                    continue;
+                    return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

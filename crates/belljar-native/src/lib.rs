@@ -16,6 +16,7 @@
 //! | `guest` | a session |
 //! | `commands` | shell commands beside the interpreter |
 //! | `installs` | packages that a session asks for while it runs |
+//! | `modules` | Node's packages, copied into a session |
 //! | `snapshot` | a session at one moment |
 //! | `pool` | what is made ahead of time |
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -34,6 +35,7 @@ mod installs;
 mod jail;
 mod kernel;
 mod layers;
+mod modules;
 mod pipes;
 mod plan;
 mod pool;
@@ -44,5 +46,9 @@ mod zygote;
 
 pub use engine::NativeEngine;
 pub use environment::{NativeEnvironment, NativeError};
-pub use installs::{InstallFailure, InstallRequest, InstalledPackage, Installer, is_requirement};
+pub use installs::{
+    InstallFailure, InstallRequest, InstalledModules, InstalledPackage, Installer, ModulesRequest,
+    is_requirement,
+};
 pub use layers::layers;
+pub use plan::sees_node;

@@ -17,6 +17,8 @@ const PYTHON: &str = "/opt/python";
 pub(crate) const PACKAGES: &str = "/data/site-packages";
 /// The workspace that has a place in everyone's root.
 const WORKSPACE: &str = ALIASES[0];
+/// Where a node is that isn't the machine's own.
+const NODE: &str = "/opt/node";
 /// Where a session's own files are while it is furnished.
 const OWN: &str = "/own";
 /// Where a session finds the engine's own sockets.
@@ -56,6 +58,13 @@ pub(crate) struct Furniture {
     pub(crate) directories: Vec<String>,
     /// A directory of the host that the root is built on.
     pub(crate) stage: String,
+    /// Where a node of the cache is, or will be.
+    pub(crate) node: Option<PathBuf>,
+}
+
+/// Whether sessions see a node of the machine's own.
+pub fn sees_node() -> bool {
+    ["/usr/bin/node", "/usr/local/bin/node"].iter().any(|path| Path::new(path).exists())
 }
 
 impl Furniture {
@@ -77,7 +86,15 @@ impl Furniture {
         };
         let stage =
             ["/mnt", "/media", "/srv", "/run", "/var", "/tmp"].into_iter().find(free).unwrap_or("/mnt");
-        Self { guest, links, directories, stage: stage.to_owned() }
+        Self { guest, links, directories, stage: stage.to_owned(), node: None }
+    }
+
+    /// Shows the cache's node, if the machine has none: also one that is fetched while sessions are there.
+    pub(crate) fn with_node(mut self, cache: &Path) -> Self {
+        let directory = cache.join("node");
+        let wanted = !sees_node() && std::fs::create_dir_all(&directory).is_ok();
+        self.node = wanted.then_some(directory);
+        self
     }
 }
 
@@ -100,7 +117,7 @@ pub(crate) fn surroundings(environment: &NativeEnvironment, spec: &GuestSpec) ->
         modules.push(PACKAGES.to_owned());
     }
     let path = format!(
-        "{home}/.venv/bin:{home}/node_modules/.bin:{GUEST}/bin:{directory}:/usr/local/bin:/usr/bin:/bin"
+        "{home}/.venv/bin:{home}/node_modules/.bin:{GUEST}/bin:{directory}:/usr/local/bin:/usr/bin:/bin:{GUEST}/fallback"
     );
     let variables = [
         ("HOME", home.clone()),
@@ -181,6 +198,9 @@ fn root(environment: &NativeEnvironment, furniture: &Furniture) -> Vec<Step> {
         steps.push(show(&environment.prefix, PYTHON));
     }
     steps.push(show(&furniture.guest, GUEST));
+    if let Some(node) = &furniture.node {
+        steps.push(show(node, NODE));
+    }
     match &environment.packages {
         Some(packages) => steps.push(show(packages, PACKAGES)),
         None => steps.push(Step::Directory(at(PACKAGES))),
@@ -348,8 +368,10 @@ fn is_free(path: &str, taken: &[&str]) -> bool {
 }
 
 /// What the jail needs itself.
-const TAKEN: [&str; 12] =
-    ["/proc", "/dev", GUEST, "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", PYTHON];
+const TAKEN: [&str; 13] = [
+    "/proc", "/dev", GUEST, "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", PYTHON,
+    NODE,
+];
 
 /// Whether a host directory can be shown there: an absolute path without detours, and none that the jail needs.
 pub(crate) fn is_mount_point(guest: &str) -> bool {
@@ -423,6 +445,9 @@ fn fresh_root(spec: &GuestSpec, furniture: &Furniture, with_python: bool) -> Vec
     }
     if with_python {
         same.insert(PYTHON.to_owned());
+    }
+    if furniture.node.is_some() {
+        same.insert(NODE.to_owned());
     }
     for path in same {
         steps.push(Step::Again { source: path.clone(), target: at(&path) });
@@ -550,6 +575,7 @@ mod tests {
             links: vec![("bin".to_owned(), "usr/bin".to_owned()), ("lib".to_owned(), "usr/lib".to_owned())],
             directories: vec!["lib64".to_owned()],
             stage: "/mnt".to_owned(),
+            node: None,
         }
     }
 
@@ -667,6 +693,19 @@ mod tests {
         }
         let spec = GuestSpec { directories: vec!["../x".to_owned()], ..GuestSpec::default() };
         assert!(workspace_trouble(&spec).is_some());
+    }
+
+    #[test]
+    fn a_node_of_the_cache_is_shown_to_all_sessions() {
+        let furniture = Furniture { node: Some("/cache/node".into()), ..furniture() };
+        let starter = Starter { user: 0, group: 0, ids: u32::MAX };
+        let root = launch(&environment(), &furniture, starter, Vec::new()).root;
+        let shown = Step::Show { source: "/cache/node".into(), target: "/mnt/opt/node".to_owned() };
+        assert!(json!(root).as_array().is_some_and(|steps| steps.contains(&json!(shown))));
+        let (host, guest) = ("/host".into(), "/data/in".to_owned());
+        let mounts = vec![Mount { host, guest, access: MountAccess::ReadOnly }];
+        let plan = session(&GuestSpec { mounts, ..GuestSpec::default() }, &furniture, true);
+        assert!(json!(plan.steps).to_string().contains("/fresh/opt/node"));
     }
 
     #[test]

@@ -382,6 +382,12 @@ impl Tree {
         copied
     }
 
+    /// A directory of the session's, made if need be, and whose rights are used in it, if this process has others.
+    pub(crate) fn directory(&self, path: &str) -> io::Result<(OwnedFd, Option<Owner>)> {
+        let (top, path) = self.place(path)?;
+        Ok((as_owner(top.owner, || top.make_directory(path))?, top.owner))
+    }
+
     /// Whether nothing more can be written.
     pub(crate) fn is_full(&self) -> bool {
         rustix::fs::fstatvfs(&self.own.root).is_ok_and(|figures| figures.f_bfree == 0 || figures.f_ffree == 0)
@@ -750,7 +756,7 @@ fn list_files(source: &Path, files: &mut Vec<PackageFile>) -> io::Result<()> {
 }
 
 /// The directory of a file below another, made if need be, and the file's name. No link is followed.
-fn below<'p>(base: &OwnedFd, inside: &'p Path) -> io::Result<(OwnedFd, &'p OsStr)> {
+pub(crate) fn below<'p>(base: &OwnedFd, inside: &'p Path) -> io::Result<(OwnedFd, &'p OsStr)> {
     let name = inside.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let parent = inside.parent().filter(|parent| !parent.as_os_str().is_empty());
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

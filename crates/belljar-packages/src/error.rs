@@ -193,6 +193,14 @@ pub enum PackageError {
         /// What it said.
         reason: String,
     },
+    /// npm failed, or what it made can't be used.
+    #[error("{doing} packages for Node failed:\n{reason}")]
+    Npm {
+        /// What it was to do.
+        doing: String,
+        /// What it said.
+        reason: String,
+    },
     /// A wheel, an archive or a directory is damaged, hostile or too large.
     #[error("{file} is refused: {reason}")]
     Refused {
@@ -285,7 +293,7 @@ impl PackageError {
             Self::Network { .. } => {
                 "look at the network and the proxy, or set UV_INDEX_URL to an index that you can reach".into()
             }
-            Self::Uv { .. } => return None,
+            Self::Uv { .. } | Self::Npm { .. } => return None,
             Self::Refused { .. } => "fetch or build it anew; if it comes from others, don't trust it".into(),
             Self::Hash { .. } => {
                 "somebody changed the file after it was locked: don't use it, or lock again if that was you"

@@ -42,6 +42,7 @@ pub use self::{
     interpreter::HostPython,
     limits::Limits,
     lock::{Lacking, Lock, LockedPackage},
+    node::{NodeModules, NodeProject, NodeResolver, node_directory},
     resolver::Resolver,
     site::{Extension, InstalledPackage, Site, UnpackedPackage},
     spec::Spec,
@@ -62,6 +63,7 @@ mod local;
 mod lock;
 mod metadata;
 mod native;
+mod node;
 mod resolution;
 mod resolver;
 mod scripts;

@@ -31,7 +31,7 @@ const RESOLUTION: &str = "resolution";
 const LOCK: &str = "pylock.toml";
 
 /// Temporary directories in the cache, and when nobody can be using them any more.
-const SCRATCH: &str = ".scratch.";
+pub(crate) const SCRATCH: &str = ".scratch.";
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
 /// How many packages are fetched at once.

@@ -325,6 +325,7 @@ fn is_package_refusal(error: &PackageError) -> bool {
         PackageError::Offline { .. }
             | PackageError::Network { .. }
             | PackageError::Uv { .. }
+            | PackageError::Npm { .. }
             | PackageError::Tool(_)
             | PackageError::Cache(_)
     )

@@ -19,7 +19,6 @@ mod state;
 mod tracked;
 mod tracked_model;
 mod tree_door;
-mod watch;
 
 use belljar_files::{Access, Dir, FileSystem, Handle, OpenOptions, Quota};
 use tempfile::TempDir;

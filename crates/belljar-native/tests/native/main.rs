@@ -11,6 +11,7 @@ mod attacks_supervisor;
 mod attacks_syscalls;
 mod attacks_workspaces;
 mod installs;
+mod installs_node;
 mod ordinary;
 mod workspaces;
 

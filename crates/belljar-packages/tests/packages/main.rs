@@ -8,6 +8,7 @@ mod lists;
 mod locks;
 mod native;
 mod native_locks;
+mod node;
 mod refusals;
 mod resolutions;
 mod served;

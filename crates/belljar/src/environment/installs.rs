@@ -2,21 +2,28 @@
 //!
 //! They are settled, fetched and unpacked as those of environments are: wheels of the index that this machine uses, and
 //! nothing of them is run. So the host needs no jail for it; what is unpacked is first run in the session itself.
+//! Packages for Node come from the registry that npm uses on this machine, without their scripts.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use belljar_native::{
-    InstallFailure, InstallRequest, InstalledPackage, Installer, NativeEnvironment, is_requirement,
+    InstallFailure, InstallRequest, InstalledModules, InstalledPackage, Installer, ModulesRequest,
+    NativeEnvironment, is_requirement,
 };
-use belljar_packages::{HostPython, Limits, Lock, PackageError, Resolver, Spec};
+use belljar_packages::{
+    HostPython, Limits, Lock, NodeModules, NodeProject, NodeResolver, PackageError, Resolver, Spec,
+};
 use belljar_runtime::Progress;
 
 use crate::{Error, Runtimes};
 
 /// For one request.
 const TIME: Duration = Duration::from_secs(600);
+
+/// Bytes that are counted for packages for Node that can't be had.
+const FAILURE: u64 = 1 << 20;
 
 /// Gets packages for the sessions of one environment.
 pub(crate) struct SessionInstaller {
@@ -28,6 +35,16 @@ impl SessionInstaller {
     pub(crate) fn new(runtimes: &Runtimes, environment: &NativeEnvironment) -> Self {
         let python = environment.prefix.join(&environment.executable);
         Self { runtimes: runtimes.clone(), python }
+    }
+
+    fn node_resolver(&self, most_bytes: u64) -> Result<NodeResolver, Error> {
+        let defaults = Limits::default();
+        let limits = Limits { bytes: defaults.bytes.min(most_bytes), ..defaults };
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let resolver = NodeResolver::new(self.runtimes.cache()?).search(std::env::split_paths(&path));
+        // Sessions need a node as well: the machine's own if they see it, else the one that comes with npm.
+        let resolver = resolver.pinned(!belljar_native::sees_node()).offline(self.runtimes.offline);
+        Ok(resolver.python(Some(self.python.clone())).limits(limits).until(Some(Instant::now() + TIME)))
     }
 
     fn prepare(&self, request: &InstallRequest) -> Result<(HostPython, Resolver), Error> {
@@ -73,6 +90,27 @@ impl Installer for SessionInstaller {
             bytes: found.bytes,
         };
         Ok(unpacked.into_iter().map(package).collect())
+    }
+
+    fn install_modules(
+        &self,
+        request: &ModulesRequest,
+        progress: &(dyn Fn(&str) + Sync),
+    ) -> Result<InstalledModules, InstallFailure> {
+        let fail = |reason: String, bytes| InstallFailure { reason, bytes };
+        let resolver = self.node_resolver(request.most_bytes).map_err(|error| {
+            tracing::warn!(%error, "packages for Node can't be installed into sessions");
+            fail("the supervisor can't install packages for Node here".to_owned(), 0)
+        })?;
+        let project = NodeProject::parse(&request.project).map_err(|error| fail(in_words(&error), 0))?;
+        let project = project.frozen(request.frozen).upgrade(request.upgrade).production(request.production);
+        let installed = resolver.install(&project, &Told(progress)).map_err(|error| {
+            tracing::info!(%error, "packages for Node can't be had");
+            // How much was fetched isn't known. Failing must cost something, or it could go on for ever.
+            fail(in_words(&error), FAILURE.min(request.most_bytes))
+        })?;
+        let NodeModules { directory, packages, links, lock, bytes, .. } = installed;
+        Ok(InstalledModules { directory, packages, links, lock, bytes })
     }
 }
 

@@ -1,6 +1,7 @@
 """The virtual environment: where it is, and how it is made."""
 
 import os
+import shlex
 import sys
 import venv
 
@@ -32,8 +33,19 @@ def exists(environment):
 
 
 def make(environment):
-    """With the interpreter's own module, without pip: that is here already."""
+    """With the interpreter's own module; its pip is the one that is here already."""
     venv.EnvBuilder(symlinks=True, with_pip=False, clear=False).create(environment)
+    add_pip(environment)
+
+
+def add_pip(environment):
+    """For those who call it by its path."""
+    for name in ("pip", "pip3"):
+        path = os.path.join(environment, "bin", name)
+        if not os.path.lexists(path):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f'#!/bin/sh\nVIRTUAL_ENV={shlex.quote(environment)} exec /belljar/bin/{name} "$@"\n')
+            os.chmod(path, 0o755)
 
 
 def ensure():

@@ -1,10 +1,12 @@
 """`pip`, and what `uv pip` has in common with it."""
 
 import json
+import os
 import sys
 
 from . import Failure, distributions, environment, requirements, supervisor
 from .options import parse
+from .project import Project
 
 _HELP = """\
 Usage: pip <command> [options]
@@ -56,10 +58,39 @@ def _run(arguments):
 def wanted(options):
     """What is asked for, and what is to be said about it."""
     notes = []
-    found = list(options.words)
+    found = []
+    for word in options.words:
+        if requirements.is_project(word):
+            options.projects.append(word)
+        else:
+            found.append(word)
     for path in options.lists:
         found += requirements.read_list(path, notes)
+        if os.path.basename(path) == "pyproject.toml":
+            found += extras_of(Project.read(path), options)
+    for word in options.projects:
+        found += requirements.of_project(word)
     return [requirements.check(requirement) for requirement in found], notes
+
+
+def extras_of(project, options):
+    """What is asked for beyond a project's own dependencies."""
+    found = []
+    for name in project.names("project.optional-dependencies") if options.all_extras else options.extras:
+        found += project.of_extra(name)
+    for name in project.names("dependency-groups") if options.all_groups else options.groups:
+        found += project.of_group(name)
+    return found
+
+
+def refuse_projects(options):
+    """Said after their dependencies are installed."""
+    if options.projects:
+        names = ", ".join(word.partition("[")[0] for word in options.projects)
+        raise Failure(
+            f"{names}: its dependencies are installed, but the project itself is not: building it is not done here. "
+            "Run it from its directory, or add that to PYTHONPATH"
+        )
 
 
 def install(arguments):
@@ -72,6 +103,7 @@ def install(arguments):
     for note in notes:
         print(f"WARNING: {note}", file=sys.stderr)
     if not found:
+        refuse_projects(options)
         if options.lists:
             return 0
         raise Failure('You must give at least one requirement to install (see "pip help install")')
@@ -88,6 +120,7 @@ def install(arguments):
             say(f"Collecting {requirement}")
             missing.append(requirement)
     if not missing:
+        refuse_projects(options)
         return 0
     new, old = supervisor.install(missing, options.upgrade, _silent)
     for name, version in old:
@@ -96,6 +129,7 @@ def install(arguments):
         say("Successfully installed " + " ".join(f"{name}-{version}" for name, version in sorted(new)))
     else:
         say("Requirement already satisfied: " + ", ".join(missing))
+    refuse_projects(options)
     return 0
 
 

@@ -32,6 +32,26 @@ def without_own(wanted, say):
     return rest
 
 
+def is_project(word):
+    """Whether it is a directory, perhaps with extras: `.` or `./thing[fast]`."""
+    path = word.partition("[")[0]
+    return (path == "." or "/" in path) and "://" not in word and os.path.isdir(path)
+
+
+def of_project(word):
+    """What the project in a directory depends on."""
+    from . import project
+
+    path, _, extras = word.partition("[")
+    if not os.path.isfile(os.path.join(path, "pyproject.toml")):
+        raise Failure(f"{path}: there is no pyproject.toml in it; a setup.py is not run here")
+    found = project.Project.read(os.path.join(path, "pyproject.toml"))
+    wanted = list(found.dependencies)
+    for extra in filter(None, map(str.strip, extras.rstrip("]").split(","))):
+        wanted += found.of_extra(extra)
+    return wanted
+
+
 def check(requirement):
     """Refuses what isn't of the index, before anybody is asked."""
     text = requirement.strip()
@@ -113,7 +133,10 @@ def read_list(path, notes, depth=0):
             value = value or rest.strip()
             if option.startswith("-r") and option not in ("-r", "--requirement") and not option.startswith("--"):
                 option, value = "-r", option[2:]
-            if option in ("-r", "--requirement"):
+            if option in ("-e", "--editable"):
+                notes.append(f"{path}: {value} itself is not installed: building it is not done here")
+                found += of_project(os.path.join(os.path.dirname(path), value) if value != "." else os.path.dirname(path) or ".")
+            elif option in ("-r", "--requirement"):
                 found += read_list(os.path.join(os.path.dirname(path), value), notes, depth + 1)
             elif option in ("-i", "--index-url", "--extra-index-url", "--find-links", "-f", "--trusted-host", "--no-index"):
                 notes.append(f"{path}: {option} is left out: packages come from the index that the supervisor uses")

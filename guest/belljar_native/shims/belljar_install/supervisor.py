@@ -13,14 +13,42 @@ _GONE = "the supervisor has ended the conversation"
 
 def install(requirements, upgrade, say):
     """Installs into the virtual environment. Returns what is new and what was replaced, as (name, version)."""
+    installed = distributions.all() if os.path.exists(SOCKET) else {}
+    return _connected(lambda stream: _converse(stream, requirements, upgrade, installed, say))
+
+
+def modules(project, at, prepare, frozen=False, upgrade=False, production=False):
+    """Installs packages for Node below a directory. `prepare` gets places and versions, makes room, and returns the places
+    that are wanted. Returns the lock."""
+
+    def converse(stream):
+        _tell(stream, {"node": {
+            "bytes": len(project), "at": at, "frozen": frozen, "upgrade": upgrade, "production": production,
+        }})
+        stream.write(project)
+        stream.flush()
+        message = _hear_message(stream, "packages", lambda text: None)
+        wanted = prepare([tuple(package) for package in message["packages"]])
+        # Also if nothing is wanted: links to programs are made anew.
+        _tell(stream, {"copy": wanted})
+        _hear(stream, "done", lambda text: None)
+        return message["lock"]
+
+    return _connected(converse)
+
+
+def _connected(converse):
     if not os.path.exists(SOCKET):
         raise Failure(NOT_ALLOWED)
-    installed = distributions.all()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
             connection.connect(SOCKET)
             with connection.makefile("rwb") as stream:
-                return _converse(stream, requirements, upgrade, installed, say)
+                try:
+                    return converse(stream)
+                except BrokenPipeError:
+                    # It was refused before it was said; why is there to be read.
+                    return _hear(stream, "done", lambda text: None)
         except FileNotFoundError:
             raise Failure(NOT_ALLOWED) from None
         except OSError as error:
@@ -60,6 +88,10 @@ def _tell(stream, message):
 
 
 def _hear(stream, wanted, say):
+    return _hear_message(stream, wanted, say)[wanted]
+
+
+def _hear_message(stream, wanted, say):
     while line := stream.readline():
         message = json.loads(line)
         if "error" in message:
@@ -67,5 +99,5 @@ def _hear(stream, wanted, say):
         if "say" in message:
             say(message["say"])
         if wanted in message:
-            return message[wanted]
+            return message
     raise Failure(_GONE)

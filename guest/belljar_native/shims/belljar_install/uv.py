@@ -6,7 +6,7 @@ import sys
 
 from . import Failure, distributions, environment, pip, requirements, supervisor
 from .options import parse
-from .project import Project
+from .project import DEPENDENCIES, Project, extra, group
 
 _HELP = """\
 Usage: uv <command> [options]
@@ -15,10 +15,10 @@ In this session packages are fetched by the supervisor, from the index that it u
 
   pip install|uninstall|list|freeze|show|check
   venv [PATH]          make a virtual environment
-  init [PATH]          make a pyproject.toml
-  add REQUIREMENT...   add to its dependencies, and install
+  init [PATH]          make a pyproject.toml and a virtual environment
+  add REQUIREMENT...   add to its dependencies (--dev, --group, --optional), and install
   remove NAME...       the reverse
-  sync                 install what a pyproject.toml depends on
+  sync                 install what a pyproject.toml depends on (--extra, --group)
   run COMMAND...       run something in the virtual environment\
 """
 
@@ -84,10 +84,11 @@ def _pip_install(arguments):
     wanted, notes = pip.wanted(options)
     for note in notes:
         _say(f"warning: {note}")
-    if not wanted and not options.lists:
+    if not wanted and not options.lists and not options.projects:
         raise Failure("the following required arguments were not provided: <PACKAGE|--requirements <REQUIREMENTS>>", 2)
     if wanted:
         _install(wanted, options.upgrade, options.quiet)
+    pip.refuse_projects(options)
 
 
 def _pip_uninstall(arguments):
@@ -105,8 +106,8 @@ def _pip_uninstall(arguments):
 def _venv(arguments):
     options = parse(arguments)
     path = os.path.abspath(options.words[0] if options.words else ".venv")
-    asked = options.values.get("--python") or options.values.get("-p")
-    if asked and asked.lstrip("pythonc@/=") not in ("", "3", environment.VERSION) and not asked.startswith(("/", "python")):
+    asked = _asked_python(options)
+    if asked is not None:
         raise Failure(f"No interpreter found for Python {asked}: this session has {environment.VERSION}", 2)
     environment.make(path)
     if not options.quiet:
@@ -115,17 +116,50 @@ def _venv(arguments):
         _say(f"Activate with: source {os.path.join(shown, 'bin', 'activate')}")
 
 
+def _asked_python(options):
+    """The version that is asked for, if it is another than there is."""
+    asked = options.values.get("--python") or options.values.get("-p")
+    if not asked or asked.startswith("/"):
+        return None
+    version = asked.lower().removeprefix("cpython").removeprefix("python").lstrip("@=-")
+    numbers = version.lstrip("<>=~^").split(".")
+    return None if not version or version[0] in "<>~^" or ".".join(numbers[:2]) in ("3", environment.VERSION) else asked
+
+
 def _init(arguments):
     options = parse(arguments)
     directory = os.path.abspath(options.words[0] if options.words else ".")
     path = os.path.join(directory, "pyproject.toml")
-    if os.path.exists(path):
-        raise Failure(f"Project is already initialized in `{environment.shown(directory)}` (`pyproject.toml` file exists)", 2)
+    asked = _asked_python(options)
+    if asked is not None:
+        _say(f"warning: this session has Python {environment.VERSION}, which is used in place of {asked}")
+    own = os.path.join(directory, ".venv")
+    missing = not environment.exists(own)
+    if os.path.lexists(path):
+        shown = environment.shown(directory)
+        if not missing:
+            raise Failure(f"Project is already initialized in `{shown}` (`pyproject.toml` file exists)", 2)
+        environment.make(own)
+        _say(f"Project is already initialized in `{shown}` (`pyproject.toml` file exists)\nCreating virtual environment at: {environment.shown(own)}")
+        return
     os.makedirs(directory, exist_ok=True)
     name = options.values.get("--name") or os.path.basename(directory)
     Project.new(path, name, environment.VERSION).write()
     if not options.quiet:
         _say(f"Initialized project `{requirements.normalised(name)}`")
+    if missing:
+        environment.make(own)
+        if not options.quiet:
+            _say(f"Creating virtual environment at: {environment.shown(own)}")
+
+
+def _place(options):
+    """Where dependencies are added or removed."""
+    if options.optional:
+        return extra(options.optional)
+    if options.dev:
+        return group("dev")
+    return group(options.groups[0]) if options.groups else DEPENDENCIES
 
 
 def _add(arguments):
@@ -135,6 +169,8 @@ def _add(arguments):
         _say(f"warning: {note}")
     if not wanted:
         raise Failure("the following required arguments were not provided: <PACKAGES|--requirements <REQUIREMENTS>>", 2)
+    if options.projects:
+        raise Failure("only packages of the configured index can be added here, not projects", 2)
     project = Project.read()
     _install(wanted, options.upgrade, options.quiet)
     found = distributions.all()
@@ -142,7 +178,7 @@ def _add(arguments):
         one = found.get(requirements.name_of(requirement))
         if one is not None and requirements.normalised(requirement) == one.key:
             requirement = f"{requirement}>={one.version}"
-        project.add(requirement)
+        project.add(requirement, _place(options))
     project.write()
 
 
@@ -150,7 +186,7 @@ def _remove(arguments):
     options = parse(arguments)
     project = Project.read()
     for name in options.words:
-        project.remove(name)
+        project.remove(name, _place(options))
     project.write()
     removed = pip.remove(options.words, lambda text: None)
     if removed and not options.quiet:
@@ -159,13 +195,22 @@ def _remove(arguments):
             _say(f" - {one.key}=={one.version}")
 
 
+def _wanted_by(project, options):
+    """What a project needs: its dependencies, those for its developers, and what is asked for besides."""
+    wanted = list(project.dependencies)
+    if not options.no_dev and "dev" in project.names("dependency-groups") and "dev" not in options.groups:
+        wanted += project.of_group("dev")
+    wanted += pip.extras_of(project, options)
+    return [requirements.check(one) for one in dict.fromkeys(wanted)]
+
+
 def _sync(arguments):
     options = parse(arguments)
     project = Project.read()
     if os.path.exists("uv.lock") and not options.quiet:
         _say("warning: uv.lock is not read here: what pyproject.toml says is installed")
     environment.ensure()
-    wanted = [requirements.check(one) for one in project.dependencies]
+    wanted = _wanted_by(project, options)
     if wanted:
         _install(wanted, options.upgrade, options.quiet)
     elif not options.quiet:
@@ -191,7 +236,7 @@ def _run_command(arguments):
     if not arguments:
         raise Failure("Provide a command or script to invoke with `uv run <command>` or `uv run <script>.py`", 2)
     if os.path.exists("pyproject.toml"):
-        wanted = [requirements.check(one) for one in Project.read().dependencies]
+        wanted = _wanted_by(Project.read(), parse([]))
         versions = {key: found.version for key, found in distributions.all().items()}
         if any(not requirements.is_satisfied(one, versions) for one in wanted):
             _install(wanted, False, False)
