@@ -7,7 +7,7 @@
 mod hub;
 mod places;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -311,7 +311,7 @@ impl Watch {
     /// Watches directories and all below them, and touches what is in them.
     fn walk(&mut self, mut visits: VecDeque<Visit>, touch: bool) {
         let (Some(hub), Some(number)) = (Hub::shared(), self.number) else { return self.give_up() };
-        let mut visited = HashSet::new();
+        let mut visited = HashMap::new();
         let mut walked = 0;
         while let Some(visit) = visits.pop_front() {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -332,7 +332,8 @@ impl Watch {
             if self.places.count() > MOST_DIRECTORIES {
                 return self.give_up();
             }
-            if !visited.insert(watch) {
+            // One that was moved since it was listed is listed again: what is in it has other paths.
+            if visited.insert(watch, visit.path.clone()).is_some_and(|former| former == visit.path) {
                 continue;
             }
             let Ok(listing) = Dir::read_from(&directory) else { continue };
