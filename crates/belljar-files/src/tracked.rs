@@ -359,7 +359,10 @@ impl Tracked {
             if let Look::There(entry) = &found
                 && entry.stamp.links > 1
                 && !entry.is_directory()
-                && self.index.get(path).is_none_or(|before| before.stamp.links == 1)
+                && self
+                    .index
+                    .get(path)
+                    .is_none_or(|before| before.stamp.links == 1 || before.stamp.inode != entry.stamp.inode)
             {
                 inodes.insert(entry.stamp.inode);
             }
