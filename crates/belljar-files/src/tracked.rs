@@ -316,10 +316,13 @@ impl Tracked {
         let mut more: Vec<Vec<u8>> = Vec::new();
         let mut covered: Option<&[u8]> = None;
         for path in &paths {
-            // Another directory may be in its place.
+            // Another directory may be in its place; or one that came back when it had just been found gone.
             let inside = covered.is_some_and(|above| is_below(above, path));
-            if !inside && self.index.get(path).is_some_and(Entry::is_directory) {
+            let known = more.len();
+            if !inside {
                 more.extend(self.index.below(path).map(|(path, _)| path.clone()));
+            }
+            if more.len() > known {
                 covered = Some(path);
             }
         }
@@ -356,7 +359,10 @@ impl Tracked {
             if let Look::There(entry) = &found
                 && entry.stamp.links > 1
                 && !entry.is_directory()
-                && self.index.get(path).is_none_or(|before| before.stamp.links == 1)
+                && self
+                    .index
+                    .get(path)
+                    .is_none_or(|before| before.stamp.links == 1 || before.stamp.inode != entry.stamp.inode)
             {
                 inodes.insert(entry.stamp.inode);
             }

@@ -7,7 +7,7 @@
 mod hub;
 mod places;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -237,11 +237,11 @@ impl Watch {
             self.look_again();
             return;
         };
-        let mut found = BTreeMap::new();
+        let mut found = BTreeSet::new();
         for event in events {
             self.event(event, &mut found);
         }
-        let visits = found.into_keys().filter_map(|(parent, name): (i32, Vec<u8>)| {
+        let visits = found.into_iter().filter_map(|(parent, name): (i32, Vec<u8>)| {
             let (path, depth) = self.places.path(parent).filter(|(_, depth)| *depth < DEEPEST)?;
             Some(Visit { parent: Some(parent), path: join(&path, &name), name, depth: depth + 1 })
         });
@@ -254,7 +254,7 @@ impl Watch {
         }
     }
 
-    fn event(&mut self, event: Event, found: &mut BTreeMap<(i32, Vec<u8>), ()>) {
+    fn event(&mut self, event: Event, found: &mut BTreeSet<(i32, Vec<u8>)>) {
         if event.flags.contains(ReadFlags::UNMOUNT) {
             self.everything = true;
         }
@@ -285,13 +285,8 @@ impl Watch {
         if let Some(known) = known {
             self.leave(known);
         }
-        let gone = event.flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::DELETE);
-        let key = (event.watch, event.name);
-        match gone {
-            true => drop(found.remove(&key)),
-            // Also one that may have been closed until now.
-            false => drop(found.insert(key, ())),
-        }
+        // Also where one is said to be gone: when two are exchanged, that is said last of what has come there.
+        found.insert((event.watch, event.name));
     }
 
     /// Watches the whole tree anew: what was known of it may be wrong.
@@ -316,7 +311,7 @@ impl Watch {
     /// Watches directories and all below them, and touches what is in them.
     fn walk(&mut self, mut visits: VecDeque<Visit>, touch: bool) {
         let (Some(hub), Some(number)) = (Hub::shared(), self.number) else { return self.give_up() };
-        let mut visited = HashSet::new();
+        let mut visited = HashMap::new();
         let mut walked = 0;
         while let Some(visit) = visits.pop_front() {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -337,7 +332,8 @@ impl Watch {
             if self.places.count() > MOST_DIRECTORIES {
                 return self.give_up();
             }
-            if !visited.insert(watch) {
+            // One that was moved since it was listed is listed again: what is in it has other paths.
+            if visited.insert(watch, visit.path.clone()).is_some_and(|former| former == visit.path) {
                 continue;
             }
             let Ok(listing) = Dir::read_from(&directory) else { continue };

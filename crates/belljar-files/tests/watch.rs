@@ -70,6 +70,22 @@ fn what_is_in_new_and_moved_directories_is_touched_and_watched() {
 }
 
 #[test]
+fn directories_that_were_exchanged_are_both_watched() {
+    let directory = scratch();
+    let root = directory.path();
+    fs::create_dir(root.join("a")).unwrap();
+    fs::create_dir(root.join("b")).unwrap();
+    let mut watch = watch(root);
+    let flags = rustix::fs::RenameFlags::EXCHANGE;
+    let (here, a, b) = (rustix::fs::CWD, root.join("a"), root.join("b"));
+    rustix::fs::renameat_with(here, &b, here, &a, flags).unwrap();
+    assert_eq!(paths(watch.take()), ["a", "b"]);
+    fs::write(a.join("file"), "a").unwrap();
+    fs::write(b.join("file"), "a").unwrap();
+    assert_eq!(paths(watch.take()), ["a/file", "b/file"]);
+}
+
+#[test]
 fn a_directory_that_leaves_the_tree_is_watched_no_longer() {
     let (directory, elsewhere) = (scratch(), scratch());
     let root = directory.path();
