@@ -206,12 +206,15 @@ for path in (b".skills/system", b".skills", b".ticket", b"/workspace"):
     }
 }
 
+/// What somebody puts at a place, and how.
+type Plant<'p> = (&'p str, &'p dyn Fn(&Path));
+
 /// What an earlier session left where something is to be mounted, or made.
 #[test]
 fn whatever_is_at_a_mount_point_is_not_followed() {
     let (skills, outside) = (directory(), directory());
     fs::write(skills.path().join("f"), "skill").unwrap();
-    let plant: [(&str, &dyn Fn(&Path)); 7] = [
+    let plants: [Plant<'_>; 7] = [
         ("a pipe", &|place| assert!(Command::new("mkfifo").arg(place).status().unwrap().success())),
         ("a link to a directory", &|place| symlink(outside.path(), place).unwrap()),
         ("a link to the root", &|place| symlink("/", place).unwrap()),
@@ -220,10 +223,10 @@ fn whatever_is_at_a_mount_point_is_not_followed() {
         ("a file", &|place| fs::write(place, "file").unwrap()),
         ("a closed directory", &|place| {
             fs::create_dir(place).unwrap();
-            fs::set_permissions(place, Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(place, Permissions::from_mode(0o000)).unwrap();
         }),
     ];
-    for (what, plant) in plant {
+    for (what, plant) in plants {
         for inner in ["a", "a/of-belljar", "a/of-belljar/c"] {
             let thread = directory();
             if let Some((above, _)) = inner.rsplit_once('/') {
