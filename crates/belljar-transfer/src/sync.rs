@@ -183,11 +183,19 @@ struct Run<'r> {
     synced: Synced,
     /// Directories that made room for something else, with what was in them.
     cleared: BTreeSet<String>,
+    /// Paths that are directories since this run began.
+    replaced: BTreeSet<String>,
 }
 
 impl<'r> Run<'r> {
     fn new(options: &'r SyncOptions, progress: &'r dyn Progress) -> Self {
-        Self { options, progress, synced: Synced::default(), cleared: BTreeSet::new() }
+        Self {
+            options,
+            progress,
+            synced: Synced::default(),
+            cleared: BTreeSet::new(),
+            replaced: BTreeSet::new(),
+        }
     }
 
     fn act(&mut self, path: &str, step: Step, bytes: u64) {

@@ -172,6 +172,9 @@ impl Run<'_> {
 
     /// Removes a directory that stands where something else will be, if that is wanted.
     pub(super) fn clear(&mut self, to: Files<'_>, path: &str, there: &Inventory) -> Result<bool> {
+        if self.cleared.contains(path) {
+            return Ok(true);
+        }
         if !self.options.delete {
             self.synced.skipped.add(path, "there is a directory of that name");
             return Ok(false);

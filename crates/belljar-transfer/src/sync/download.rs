@@ -37,17 +37,14 @@ impl Run<'_> {
         let there = Inventory::take(to, self.options)?;
         self.sweep(to, &there);
         for (path, entry) in &contents.known {
-            let is_directory =
-                entry.kind == EntryKind::Directory && self.options.globs.wanted_anywhere(path, true);
-            // A file where it was may be a link by now, so that what is above is looked at first.
-            if is_directory && there.in_the_way(path).is_none_or(|above| contents.is_directory(above)) {
-                self.advance(path)?;
-                match self.directory(to, path, there.items.get(path)) {
-                    Err(TransferError::Files(error)) if is_of_one(&error) => {
-                        self.synced.skipped.add(path, error.message);
-                    }
-                    other => other?,
-                }
+            if entry.kind != EntryKind::Directory || !self.options.globs.wanted_anywhere(path, true) {
+                continue;
+            }
+            self.advance(path)?;
+            match self.make_way(to, path, &contents, &there) {
+                Ok(true) if !self.replaced.contains(path) => self.put_directory(to, path, &there)?,
+                Ok(_) => {}
+                Err(error) => self.skip(path, error)?,
             }
         }
         let mut wanted = Vec::new();
@@ -59,20 +56,57 @@ impl Run<'_> {
             match self.choose(bucket, to, path, listed, &contents, &there) {
                 Ok(Some(known)) => wanted.push(Wanted { path: path.clone(), listed: listed.clone(), known }),
                 Ok(None) => {}
-                Err(TransferError::Files(error)) if is_of_one(&error) => {
-                    self.synced.skipped.add(path, error.message);
-                }
-                Err(error) => return Err(error),
+                Err(error) => self.skip(path, error)?,
             }
         }
         self.fetch(bucket, to, wanted, &there)?;
-        let is_gone = |path: &str| !contents.has(path);
-        if self.synced.skipped.total() > self.synced.skipped.len() as u64 {
-            self.synced.skipped.add("", "too much was skipped to know what is gone; nothing was removed");
-        } else {
-            self.remove_gone(to, &there, &is_gone)?;
-        }
+        self.remove_gone(to, &there, &|path| !contents.has(path))?;
         Ok(self.synced)
+    }
+
+    /// Makes directories of what is something else here and a directory there, so that nothing is written through a
+    /// link. If it is no directory there, nothing can be put below it.
+    fn make_way(
+        &mut self,
+        to: Files<'_>,
+        path: &str,
+        contents: &Contents,
+        there: &Inventory,
+    ) -> Result<bool> {
+        for (end, _) in path.match_indices('/') {
+            let above = &path[..end];
+            let is_other = there.kind(above).is_some_and(|kind| kind != FileKind::Directory);
+            if !is_other || self.replaced.contains(above) {
+                continue;
+            }
+            if contents.objects.contains_key(above) {
+                self.synced.skipped.add(path, format!("{above} is a file as well"));
+                return Ok(false);
+            }
+            self.put_directory(to, above, there)?;
+        }
+        Ok(true)
+    }
+
+    fn put_directory(&mut self, to: Files<'_>, path: &str, there: &Inventory) -> Result<()> {
+        match self.directory(to, path, there.items.get(path)) {
+            Ok(()) => {
+                self.replaced.insert(path.to_owned());
+                Ok(())
+            }
+            Err(error) => self.skip(path, error),
+        }
+    }
+
+    /// Reports what is wrong with one path alone.
+    fn skip(&mut self, path: &str, error: TransferError) -> Result<()> {
+        match error {
+            TransferError::Files(error) if is_of_one(&error) => {
+                self.synced.skipped.add(path, error.message);
+                Ok(())
+            }
+            error => Err(error),
+        }
     }
 
     /// Whether something is to be fetched, and what is known of it.
@@ -85,11 +119,7 @@ impl Run<'_> {
         contents: &Contents,
         there: &Inventory,
     ) -> Result<Option<Option<Entry>>> {
-        if let Some(above) = there.in_the_way(path)
-            && !contents.is_directory(above)
-        {
-            // Also if it is gone at the source: it is removed in this run, and the next brings what is below.
-            self.synced.skipped.add(path, format!("{above} isn't a directory here"));
+        if !self.make_way(to, path, contents, there)? {
             return Ok(None);
         }
         let mut known = contents.known.get(path).cloned();

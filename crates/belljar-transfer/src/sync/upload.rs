@@ -178,9 +178,6 @@ impl Run<'_> {
         contents: &Contents,
         entries: &mut BTreeMap<String, Entry>,
     ) -> Result<()> {
-        if !self.options.delete {
-            return Ok(());
-        }
         let directories = contents.known.iter().filter(|(_, entry)| entry.kind == EntryKind::Directory);
         let objects = contents.objects.keys().map(|path| (path, false));
         for (path, is_directory) in objects.chain(directories.map(|(path, _)| (path, true))) {
@@ -188,8 +185,10 @@ impl Run<'_> {
                 Some(kind) => (kind == FileKind::Directory) == is_directory,
                 None => false,
             };
+            // An object where a directory is now would be in the way of what is in it.
+            let is_replaced = !is_directory && source.kind(path) == Some(FileKind::Directory);
             let wanted = self.options.globs.wanted_anywhere(path, is_directory);
-            if kept || !wanted || source.may_have(path) {
+            if kept || !wanted || source.may_have(path) || !(self.options.delete || is_replaced) {
                 continue;
             }
             self.advance(path)?;
