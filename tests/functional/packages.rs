@@ -1,8 +1,8 @@
 use std::fs;
 use std::path::Path;
 
-use belljar::{Error, Registry, Runtimes, Sandbox, SandboxBuilder, Status};
-use belljar_tests::{builder, text};
+use belljar::{EngineKind, Error, Registry, Runtimes, Sandbox, SandboxBuilder, Status};
+use belljar_tests::{builder, engine, text};
 use tempfile::TempDir;
 
 /// A `site-packages` with one package, which knows how often it was imported.
@@ -55,9 +55,12 @@ fn packages_are_there_without_being_asked_for() {
 #[test]
 fn code_that_names_the_old_path_finds_them_too() {
     let session = build(with_site(&site())).session_blocking().unwrap();
-    let code = "import sys, os\nsys.path.insert(0, '/app/site-packages')\nimport greeting\n\
-                greeting.HELLO, sorted(os.listdir('/app/site-packages'))[-1]";
-    assert_eq!(text(&session, code), "('hello', 'greeting')");
+    let code = "import sys, os\nsys.path.insert(0, '/app/site-packages')\nimport greeting\ngreeting.HELLO";
+    assert_eq!(text(&session, code), "'hello'");
+    // The native engine has no such directory: `/app` is the workspace.
+    if engine() == EngineKind::Wasm {
+        assert_eq!(text(&session, "sorted(os.listdir('/app/site-packages'))[-1]"), "'greeting'");
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub(crate) fn tell(outcome: &Outcome) {
         }
     }
     let (what, why, advice) = match outcome.status {
-        Status::Error if outcome.reason.is_some() => ("error", "", "; --files raises the limit"),
+        Status::Error if outcome.reason.is_some() => ("error", "", "; --quota raises the limit"),
         Status::Ok | Status::Error | Status::Exited => return,
         Status::Interrupted if outcome.reason.is_none() => return,
         Status::Timeout => ("timeout", "its time was over", ""),

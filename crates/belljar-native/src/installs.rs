@@ -394,7 +394,7 @@ impl Counter {
     fn no_room(&self) -> String {
         let most = self.tree.most_bytes();
         format!(
-            "there is not enough room: the session's files may have {most} bytes together (--files allows more)"
+            "there is not enough room: the session's files may have {most} bytes together (--quota allows more)"
         )
     }
 

@@ -404,16 +404,12 @@ struct SlotDoor {
 
 impl FileDoor for SlotDoor {
     fn file(&self, operation: FileOp) -> Result<FileReply, FileError> {
-        let changes = operation.changes();
-        let done = match self.switch.door() {
-            Some(door) => door.file(operation),
-            None => return self.slot.blocking_lock().file(operation),
-        };
-        // Whoever has it now runs a cell, which is a change itself.
-        if changes && let Ok(mut slot) = self.slot.try_lock() {
-            slot.mark_changed();
+        let Some(door) = self.switch.door() else { return self.slot.blocking_lock().file(operation) };
+        // Between cells the engine is told of a change, so that it belongs to no cell.
+        match self.slot.try_lock() {
+            Ok(mut slot) if operation.changes() => slot.file(operation),
+            _ => door.file(operation),
         }
-        done
     }
 }
 

@@ -1,4 +1,5 @@
 //! Workspaces, at the level of the engine: where they are, and what is on the host's disk.
+#![expect(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
 
 mod attacks;
 mod disk;

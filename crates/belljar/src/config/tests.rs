@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use belljar_engine::{Clock, Entropy, MountAccess, Rollback};
 
+use crate::{StorageKind, WorkspacePolicy};
+
 use super::*;
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
@@ -59,6 +61,14 @@ fn a_policy() {
         install = true
         [policy.env]
         A = "b"
+
+        [workspace]
+        storage = "disk"
+        path = "/mnt/threads/{id}"
+        skills = ".solven/skills"
+        user = "ada"
+        ticket = "t-9"
+        root = "agents"
         "#,
     );
     let expected = Policy {
@@ -85,6 +95,14 @@ fn a_policy() {
         require: ["seccomp".to_owned()].into(),
         spill: belljar_engine::Spill { frame_bytes: 1 << 20, array_bytes: 2048 },
         install: true,
+        workspace: WorkspacePolicy {
+            storage: StorageKind::Disk,
+            path: "/mnt/threads/{id}".to_owned(),
+            skills: Some(".solven/skills".to_owned()),
+            user: Some("ada".to_owned()),
+            ticket: Some("t-9".to_owned()),
+            root: Some("/project/agents".into()),
+        },
     };
     assert_eq!(policy, expected);
 }

@@ -305,13 +305,6 @@ impl Slot {
         live.guest.file(operation)
     }
 
-    /// There is something that isn't on disk.
-    pub(crate) fn mark_changed(&mut self) {
-        if let Life::Live(live) = &mut self.life {
-            live.changed = true;
-        }
-    }
-
     /// Reads a file, by an absolute guest path or one below the workspace.
     pub(crate) fn read_file(&mut self, path: &str) -> Result<Vec<u8>, Error> {
         match self.own_file(path) {
