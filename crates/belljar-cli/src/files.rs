@@ -3,7 +3,7 @@
 mod arguments;
 mod target;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -192,7 +192,7 @@ fn is_directory(files: &Files, path: &str) -> Result<bool, Error> {
 fn get(target: &Target, paths: &[String], output: &Path) -> anyhow::Result<ExitCode> {
     let into = output.is_dir() || paths.len() > 1;
     if into {
-        std::fs::create_dir_all(output).with_context(|| output.display().to_string())?;
+        fs::create_dir_all(output).with_context(|| output.display().to_string())?;
     }
     let mut written = Vec::new();
     for path in paths {
@@ -212,8 +212,11 @@ fn get(target: &Target, paths: &[String], output: &Path) -> anyhow::Result<ExitC
     target.answer.give(|| json!({ "written": written }), words)
 }
 
-/// It is there whole or not at all.
+/// A file is there whole or not at all. What isn't one, such as a pipe or a link, is written to.
 fn save(contents: &[u8], to: &PathBuf) -> io::Result<()> {
+    if fs::symlink_metadata(to).is_ok_and(|there| !there.is_file()) {
+        return File::options().write(true).truncate(true).open(to)?.write_all(contents);
+    }
     let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(contents)?;

@@ -56,7 +56,7 @@ pub(super) enum FilesCommand {
         /// Files of the session
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
-        /// Where to put them: a directory, or a name for a single file
+        /// Where to put them: a directory, or a name for a single file; `cat` prints them
         #[arg(short, long, value_name = "HOST", default_value = ".")]
         output: PathBuf,
         #[command(flatten)]
