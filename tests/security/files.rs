@@ -10,15 +10,15 @@ use tempfile::TempDir;
 use crate::cells::{hostile, raising};
 
 hostile! {
-    a_million_files("for n in range(10**6): open(f'f{n}', 'w').close()") => [Error, Timeout];
-    a_million_directories("import os\nfor n in range(10**6): os.mkdir(f'd{n}')") => [Error, Timeout];
-    a_million_links("import os\nopen('f', 'w').close()\nfor n in range(10**6): os.link('f', f'l{n}')") => [Error, Timeout];
-    a_million_symlinks("import os\nfor n in range(10**6): os.symlink('x' * 1000, f's{n}')") => [Error, Timeout];
-    one_huge_file("with open('f', 'wb') as f:\n    while True: f.write(bytes(1_000_000))") => [Error];
-    a_sparse_file("with open('f', 'wb') as f:\n    f.seek(10**12)\n    f.write(b'x')") => [Error];
-    a_truncated_file("import os\nopen('f', 'w').close()\nos.truncate('f', 10**12)") => [Error];
-    a_file_of_the_largest_size("import os\nopen('f', 'w').close()\nos.truncate('f', 2**63 - 1)") => [Error];
-    an_offset_beyond_all("import os\nfd = os.open('f', os.O_RDWR | os.O_CREAT)\nos.pwrite(fd, b'x', 2**63 - 1)") => [Error];
+    a_million_files("for n in range(10**6): open(f'f{n}', 'w').close()") => [Error, DiskFull, Timeout];
+    a_million_directories("import os\nfor n in range(10**6): os.mkdir(f'd{n}')") => [Error, DiskFull, Timeout];
+    a_million_links("import os\nopen('f', 'w').close()\nfor n in range(10**6): os.link('f', f'l{n}')") => [Error, DiskFull, Timeout];
+    a_million_symlinks("import os\nfor n in range(10**6): os.symlink('x' * 1000, f's{n}')") => [Error, DiskFull, Timeout];
+    one_huge_file("with open('f', 'wb') as f:\n    while True: f.write(bytes(1_000_000))") => [Error, DiskFull];
+    a_sparse_file("with open('f', 'wb') as f:\n    f.seek(10**12)\n    f.write(b'x')") => [Error, DiskFull];
+    a_truncated_file("import os\nopen('f', 'w').close()\nos.truncate('f', 10**12)") => [Error, DiskFull];
+    a_file_of_the_largest_size("import os\nopen('f', 'w').close()\nos.truncate('f', 2**63 - 1)") => [Error, DiskFull];
+    an_offset_beyond_all("import os\nfd = os.open('f', os.O_RDWR | os.O_CREAT)\nos.pwrite(fd, b'x', 2**63 - 1)") => [Error, DiskFull];
     a_negative_offset("import os\nfd = os.open('f', os.O_RDWR | os.O_CREAT)\nos.lseek(fd, -1, 0)") => [Error];
     reading_beyond_all("import os\nfd = os.open('f', os.O_RDWR | os.O_CREAT)\nos.pread(fd, 10, 2**63 - 1), os.pread(fd, 2**31 - 1, 0)") => [Ok, Error, OutOfMemory];
     many_open_files("files = [open('f', 'w') for _ in range(10**5)]") => [Error];

@@ -218,11 +218,11 @@ Examples:
   belljar doctor";
 
 const RUN_EXAMPLES: &str = "\
-The program sees no file of the host and no network. Its working directory is /workspace, in memory.
+The program sees no file of the host and no network. Its working directory is /workspace, in memory or with --storage disk in a directory of the host.
 
 With --session variables and files stay for the next process that names the session: they are on disk \
 before this one exits. Limits make the policy of a new session; of one that is there they hold for this \
-run only. A run that is killed, or whose output nobody reads any more, leaves the session as it was.
+run only. A run that is killed, or whose output nobody reads any more, leaves the session as it was, but for files on disk.
 
 Packages are fetched once, shared by all sessions and on `sys.path`. A belljar.toml in the working directory \
 sets what the command line doesn't; --package, --lock and --environment replace the file's [environment]. A \
@@ -310,7 +310,7 @@ Examples:
 
 const WORKSPACE_NOTES: &str = "\
 A session made with --storage disk has its files in ROOT/threads/NAME; ROOT is --workspace-root, BELLJAR_WORKSPACE_ROOT or \
-`workspaces` in the state directory. ROOT/skills/system is seen by all sessions at .skills/system, ROOT/skills/USER by \
+`workspaces/local` in the state directory. ROOT/skills/system is seen by all sessions at .skills/system, ROOT/skills/USER by \
 those made with --user USER at .skills/user, both read-only.
 
 Examples:

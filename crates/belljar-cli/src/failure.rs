@@ -9,6 +9,8 @@ use crate::console;
 
 /// The exit status when the command line makes no sense; clap's too.
 const USAGE: u8 = 2;
+/// The exit status when a file isn't what the command needs.
+const NOT_DONE: u8 = 1;
 /// The exit status when Belljar itself failed, as `timeout` and `env` have it.
 pub(crate) const FAILED: u8 = 125;
 
@@ -21,6 +23,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 pub(crate) fn tell(error: &anyhow::Error) -> u8 {
     let (hint, status) = match (error.downcast_ref::<Usage>(), error.downcast_ref::<Error>()) {
         (Some(usage), _) => (Some(usage.hint.to_owned()), USAGE),
+        (_, Some(failure @ (Error::File(_) | Error::NoThread { .. }))) => (hint(failure), NOT_DONE),
         (_, Some(failure)) if failure.is_refusal() => (hint(failure), USAGE),
         (_, Some(failure)) => (hint(failure), FAILED),
         _ => (None, FAILED),

@@ -10,7 +10,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use belljar::{Error, FileEntry, FileErrorCode, FileEvent, FileEventKind, FileKind, Files, GrepOptions};
+use belljar::{
+    Error, FileEntry, FileErrorCode, FileEvent, FileEventKind, FileKind, Files, FindOptions, GrepOptions,
+};
 use serde_json::json;
 
 use self::arguments::FilesCommand;
@@ -24,6 +26,8 @@ use crate::session::printable;
 use crate::size::Size;
 use crate::table::{Align, table};
 
+/// Files that are listed with all that is below a directory.
+const MOST_LISTED: usize = 1_000_000;
 /// How long to wait for a change before looking whether somebody still reads.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -38,17 +42,31 @@ pub(crate) fn run(arguments: FilesCommands) -> anyhow::Result<ExitCode> {
         FilesCommand::Rm { paths, recursive, force, target } => {
             with(target, |target| remove(target, &paths, recursive, force))
         }
-        FilesCommand::Find { pattern, target } => with(target, |target| find(target, &pattern)),
-        FilesCommand::Grep { pattern, path, glob, ignore_case, fixed, context, target } => {
+        FilesCommand::Find { pattern, hidden, most, target } => with(target, |target| {
+            find(target, &pattern, &FindOptions { hidden, most, ..FindOptions::default() })
+        }),
+        FilesCommand::Grep { pattern, path, glob, ignore_case, fixed, hidden, most, context, target } => {
             let path = path.unwrap_or_default();
-            let options = GrepOptions { path, glob, ignore_case, fixed, context, ..GrepOptions::default() };
+            let most_matches = most;
+            let options = GrepOptions {
+                path,
+                glob,
+                ignore_case,
+                fixed,
+                hidden,
+                most_matches,
+                context,
+                ..GrepOptions::default()
+            };
             with(target, |target| grep(target, &pattern, &options))
         }
         FilesCommand::Mv { from, to, target } => with(target, |target| {
+            let to = into_directory(&target.files, &from, to)?;
             target.files.rename_blocking(&from, &to)?;
             target.answer.give(|| json!({ "from": from, "to": to }), || format!("{from} is {to} now"))
         }),
         FilesCommand::Cp { from, to, target } => with(target, |target| {
+            let to = into_directory(&target.files, &from, to)?;
             let copied = target.files.copy_blocking(&from, &to)?;
             let words = || format!("{} files, {} copied to {to}", copied.files, Size(copied.bytes));
             target.answer.give(|| &copied, words)
@@ -71,17 +89,31 @@ fn with(
     arguments: TargetArguments,
     body: impl FnOnce(&Target) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
-    let target = arguments.open()?;
-    let done = body(&target);
-    target.close()?;
-    done
+    let json = arguments.json;
+    let done = arguments.open().and_then(|target| {
+        let done = body(&target);
+        target.close()?;
+        done
+    });
+    match done {
+        // For programs, which know the codes.
+        Err(error) if json => match error.downcast_ref::<Error>() {
+            Some(Error::File(failed)) => {
+                console::print_line(&json!({ "error": failed }).to_string());
+                Ok(ExitCode::FAILURE)
+            }
+            _ => Err(error),
+        },
+        done => done,
+    }
 }
 
 fn list(target: &Target, path: &str, long: bool, recursive: bool) -> anyhow::Result<ExitCode> {
     let entries = match recursive {
         true => {
             let pattern = if path.is_empty() { "**".to_owned() } else { format!("{path}/**") };
-            let found = target.files.glob_blocking(&pattern)?;
+            let options = FindOptions { hidden: true, most: MOST_LISTED, ..FindOptions::default() };
+            let found = target.files.glob_with_blocking(&pattern, &options)?;
             if !found.complete {
                 console::note(format_args!("there are more"));
             }
@@ -181,6 +213,15 @@ fn open(path: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
+/// Where something goes: into a directory by its own name.
+fn into_directory(files: &Files, from: &str, to: String) -> Result<String, Error> {
+    let name = from.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    match to.ends_with('/') || is_directory(files, &to)? {
+        true => Ok(format!("{}/{name}", to.trim_end_matches('/'))),
+        false => Ok(to),
+    }
+}
+
 fn is_directory(files: &Files, path: &str) -> Result<bool, Error> {
     match files.stat_blocking(path) {
         Ok(stat) => Ok(stat.kind == FileKind::Directory),
@@ -190,7 +231,10 @@ fn is_directory(files: &Files, path: &str) -> Result<bool, Error> {
 }
 
 fn get(target: &Target, paths: &[String], output: &Path) -> anyhow::Result<ExitCode> {
-    let into = output.is_dir() || paths.len() > 1;
+    if output.as_os_str() == "-" {
+        return cat(target, paths, None);
+    }
+    let into = output.is_dir() || paths.len() > 1 || output.as_os_str().as_encoded_bytes().ends_with(b"/");
     if into {
         fs::create_dir_all(output).with_context(|| output.display().to_string())?;
     }
@@ -218,25 +262,34 @@ fn save(contents: &[u8], to: &PathBuf) -> io::Result<()> {
         return File::options().write(true).truncate(true).open(to)?.write_all(contents);
     }
     let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(contents)?;
-    file.as_file().sync_all()?;
-    file.persist(to)?;
-    Ok(())
+    // With the rights of any new file.
+    let temporary = directory.join(format!(".belljar-{}", std::process::id()));
+    let mut file = File::options().write(true).create_new(true).open(&temporary)?;
+    let saved =
+        file.write_all(contents).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&temporary, to));
+    if saved.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    saved
 }
 
 fn remove(target: &Target, paths: &[String], recursive: bool, force: bool) -> anyhow::Result<ExitCode> {
+    let mut gone = Vec::new();
     for path in paths {
         match target.files.remove_blocking(path, recursive) {
             Err(Error::File(error)) if force && error.code == FileErrorCode::FileNotFound => {}
-            removed => removed?,
+            removed => {
+                removed?;
+                gone.push(path);
+            }
         }
     }
-    target.answer.give(|| json!({ "removed": paths }), || format!("{} removed", paths.join(", ")))
+    let words = || gone.iter().map(|path| format!("{path} removed\n")).collect();
+    target.answer.give(|| json!({ "removed": gone }), words)
 }
 
-fn find(target: &Target, pattern: &str) -> anyhow::Result<ExitCode> {
-    let found = target.files.glob_blocking(pattern)?;
+fn find(target: &Target, pattern: &str, options: &FindOptions) -> anyhow::Result<ExitCode> {
+    let found = target.files.glob_with_blocking(pattern, options)?;
     if !found.complete {
         console::note(format_args!("there are more"));
     }
@@ -273,6 +326,14 @@ fn grep(target: &Target, pattern: &str, options: &GrepOptions) -> anyhow::Result
 }
 
 fn watch(target: &Target) -> anyhow::Result<ExitCode> {
+    if target.files.directory().is_none() {
+        return Err(Usage {
+            message: "the session has its files in memory, where nobody else can change them meanwhile"
+                .to_owned(),
+            hint: "watch a session that was made with --storage disk",
+        }
+        .into());
+    }
     let mut watch = target.files.watch_blocking()?;
     loop {
         for FileEvent { path, kind } in watch.next_blocking(PAUSE)? {

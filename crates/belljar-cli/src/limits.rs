@@ -53,8 +53,8 @@ pub(crate) struct LimitArguments {
     #[arg(long, value_name = "KIND", value_parser = storage_values())]
     storage: Option<StorageKind>,
 
-    /// The directory with threads/ and skills/ [env: BELLJAR_WORKSPACE_ROOT] [default: workspaces in the state
-    /// directory]
+    /// The directory with threads/ and skills/ [env: BELLJAR_WORKSPACE_ROOT] [default: workspaces/local in
+    /// the state directory]
     #[arg(long, value_name = "DIR")]
     workspace_root: Option<PathBuf>,
 

@@ -2,7 +2,7 @@
 
 use std::process::{self, ExitCode};
 
-use belljar::{Error, Session};
+use belljar::{Error, Session, StorageKind};
 
 use crate::arguments::RunArguments;
 use crate::interrupts::Interrupts;
@@ -44,6 +44,10 @@ pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     }
     if named.is_some() {
         keep(&session);
+    }
+    if named.is_none() && policy.workspace.storage == StorageKind::Disk {
+        // Its directory goes with it.
+        drop(session);
     }
     // Taking the sandbox apart would only cost time.
     process::exit(outcome.exit_status().into())

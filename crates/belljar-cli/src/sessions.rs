@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use belljar::{
     EngineKind, Environment, Environments, Error, Policy, Registry, Sandbox, SandboxBuilder, Session,
-    StoreError, Tenant, default_state_dir,
+    StorageKind, StoreError, Tenant, default_state_dir,
 };
 use clap::Args;
 
@@ -112,7 +112,11 @@ impl SessionArguments {
             Some(named) if named.exists && !named.asks => named.environment(setting.typed_engine())?,
             _ => setting.environment(|| self.state.keeping())?,
         };
-        let policy = setting.policy(limits, environment.engine);
+        let mut policy = setting.policy(limits, environment.engine);
+        if policy.workspace.storage == StorageKind::Disk && policy.workspace.root.is_none() && named.is_none()
+        {
+            policy.workspace.root = Some(self.state.keeping()?.registry()?.workspaces().root().to_owned());
+        }
         let builder = setting.builder(policy.clone(), environment, audience);
         let builder = match &named {
             Some(named) => named.keeping.tell(builder),

@@ -92,9 +92,16 @@ fn usage(names: &[String], root: &RootArguments) -> anyhow::Result<ExitCode> {
         names => names,
     };
     let mut found = Vec::new();
+    let mut failed = false;
     for name in names {
         let (id, workspaces) = thread(name, &registry, &workspaces)?;
-        found.push((name, workspaces.files(&id, &Policy::default())?.usage_blocking("")?));
+        match workspaces.files(&id, &Policy::default()).and_then(|files| files.usage_blocking("")) {
+            Ok(usage) => found.push((name, usage)),
+            Err(error) => {
+                failed = true;
+                console::note(format_args!("{name}: {error}"));
+            }
+        }
     }
     let row = |(name, usage): &(&String, belljar::DiskUsage)| {
         let more = if usage.complete { "" } else { " and more" };
@@ -103,7 +110,8 @@ fn usage(names: &[String], root: &RootArguments) -> anyhow::Result<ExitCode> {
     let columns = [("THREAD", Align::Left), ("SIZE", Align::Right), ("FILES", Align::Right)];
     let words = || table(&columns, &found.iter().map(row).collect::<Vec<_>>());
     let document = |(name, usage): &(&String, belljar::DiskUsage)| json!({ "thread": name, "bytes": usage.bytes, "files": usage.files, "complete": usage.complete });
-    answer.give(|| json!({ "threads": found.iter().map(document).collect::<Vec<_>>() }), words)
+    answer.give(|| json!({ "threads": found.iter().map(document).collect::<Vec<_>>() }), words)?;
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn remove(names: &[String], root: &RootArguments) -> anyhow::Result<ExitCode> {
@@ -186,6 +194,13 @@ fn sync(arguments: SyncArguments) -> anyhow::Result<ExitCode> {
     let globs = if exclude.is_empty() { Globs::usual() } else { Globs::all() };
     let globs = globs.include(&include).and_then(|globs| globs.exclude(&exclude)).map_err(Error::from)?;
     let options = SyncOptions { globs, delete, dry_run, ..SyncOptions::default() };
+    if place.contains("://") && !place.starts_with("s3://") {
+        return Err(Usage {
+            message: format!("{place:?} is neither a directory nor s3://BUCKET/PREFIX"),
+            hint: "services that speak S3 are named by AWS_ENDPOINT_URL",
+        }
+        .into());
+    }
     let other = match place.starts_with("s3://") {
         true => Place::S3(bucket(&place)?),
         false => Place::Directory(PathBuf::from(&place)),

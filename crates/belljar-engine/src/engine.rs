@@ -160,6 +160,9 @@ pub trait Guest: Send {
         Err(no_processes())
     }
 
+    /// Ends all that runs beside the interpreter.
+    fn end_processes(&mut self) {}
+
     /// How it came to be and what it lacks, in words.
     fn notes(&self) -> Vec<String> {
         Vec::new()
@@ -183,6 +186,11 @@ pub trait Interrupter: Send + Sync {
     /// [`Status::DiskFull`](crate::Status::DiskFull). Does nothing between cells.
     fn fill(&self) {
         self.interrupt();
+    }
+
+    /// Bytes of files on disk that have no name any more, and that the guest holds open.
+    fn hidden_bytes(&self) -> u64 {
+        0
     }
 }
 

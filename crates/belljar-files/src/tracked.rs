@@ -86,6 +86,8 @@ pub struct TreeUsage {
     pub bytes: u64,
     /// Files, directories, links and all else that has a name.
     pub files: u64,
+    /// Whether that is all: nothing is deeper or longer than can be looked at, or closed to its owner.
+    pub complete: bool,
 }
 
 /// What was put back.
@@ -120,6 +122,9 @@ pub struct Tracked {
     forgotten: Option<u32>,
     /// There is more than is known of.
     truncated: bool,
+    /// Directories that nobody can look into: too deep, or closed to their owner.
+    unseen: HashSet<Vec<u8>>,
+    is_root: bool,
 }
 
 impl Tracked {
@@ -141,6 +146,8 @@ impl Tracked {
             undo: VecDeque::new(),
             forgotten: None,
             truncated: false,
+            unseen: HashSet::new(),
+            is_root: rustix::process::geteuid().is_root(),
         };
         tracked.look_everywhere();
         Ok(tracked)
@@ -191,7 +198,12 @@ impl Tracked {
         self.refresh();
         self.open_closed();
         let delta = self.cell.take().unwrap_or_default();
-        Ok(self.put_back(delta))
+        let done = self.put_back(delta);
+        if self.truncated {
+            // What there was too much of may be gone.
+            self.look_everywhere();
+        }
+        Ok(done)
     }
 
     /// Takes back a cell and all later ones. What others changed in between stays, unless a cell had changed it too.
@@ -216,7 +228,16 @@ impl Tracked {
 
     /// What the tree takes up, as far as is known.
     pub fn usage(&self) -> TreeUsage {
-        self.index.usage()
+        let seen = !self.unseen.iter().any(|path| self.index.get(path).is_some());
+        TreeUsage { complete: seen && !self.truncated, ..self.index.usage() }
+    }
+
+    /// Whether nobody can look at all that may be in a directory.
+    fn is_unseen(&self, path: &[u8], entry: &Entry) -> bool {
+        const LONGEST_NAME: usize = 256;
+        let depth = path.iter().filter(|byte| **byte == b'/').count();
+        let closed = !self.is_root && entry.stamp.mode & 0o500 != 0o500;
+        entry.is_directory() && (closed || depth >= DEEPEST || path.len() + LONGEST_NAME > LONGEST)
     }
 
     /// What the tree takes up now. It looks only at what was touched.
@@ -232,6 +253,10 @@ impl Tracked {
         if let Some(closed) = self.look_everywhere().into_iter().min() {
             let what = format!("{} can't be looked into", String::from_utf8_lossy(&closed));
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+        }
+        if !self.usage().complete {
+            let what = "there are directories that are too deep to be kept";
+            return Err(io::Error::new(io::ErrorKind::InvalidFilename, what));
         }
         let mut entries = BTreeMap::new();
         let mut missing = Vec::new();
@@ -428,6 +453,11 @@ impl Tracked {
 
     /// Takes in what is at a path.
     fn set(&mut self, path: &[u8], found: Look) {
+        match &found {
+            Look::There(entry) if self.is_unseen(path, entry) => drop(self.unseen.insert(path.to_vec())),
+            Look::There(_) | Look::Nothing => drop(self.unseen.remove(path)),
+            Look::Closed => {}
+        }
         let installed = is_installed(path);
         let before = self.index.get(path);
         let before = match (found, before) {

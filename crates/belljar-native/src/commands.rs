@@ -98,6 +98,11 @@ impl Background {
         Ok(ProcessOutput { stdout, stderr, lost_bytes })
     }
 
+    /// Numbers of those that run.
+    pub(crate) fn ids(&self) -> Vec<u32> {
+        self.processes.iter().filter(|(_, process)| process.code.is_none()).map(|(id, _)| *id).collect()
+    }
+
     pub(crate) fn kill(&mut self, id: u32, init: &Init) -> Result<(), EngineError> {
         let process = self.processes.get_mut(&id).ok_or_else(|| unknown(id))?;
         if process.code.is_none() {

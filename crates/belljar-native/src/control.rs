@@ -8,12 +8,15 @@ use belljar_engine::{Interrupter, ToolFailure};
 use rustix::event::{EventfdFlags, eventfd};
 use serde_json::Value;
 
+use crate::nameless::Nameless;
+
 pub(crate) type CallResult = Result<Value, ToolFailure>;
 
 /// Shared between a guest and whoever holds an interrupter or answers its calls.
 pub(crate) struct Control {
     wake: OwnedFd,
     state: Mutex<State>,
+    nameless: Option<Nameless>,
 }
 
 #[derive(Default)]
@@ -27,9 +30,9 @@ struct State {
 }
 
 impl Control {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(nameless: Option<Nameless>) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { wake, state: Mutex::default() })
+        Ok(Self { wake, state: Mutex::default(), nameless })
     }
 
     /// A cell begins; returns its number.
@@ -103,5 +106,9 @@ impl Interrupter for Control {
             drop(state);
             self.wake();
         }
+    }
+
+    fn hidden_bytes(&self) -> u64 {
+        self.nameless.as_ref().map_or(0, Nameless::bytes)
     }
 }

@@ -28,6 +28,7 @@ use crate::conversation::{Cause, Conversation, Ending, Told};
 use crate::engine::{BOOTING, Room, Shared};
 use crate::init::{self, Init};
 use crate::kernel::Kernel;
+use crate::nameless::Nameless;
 use crate::pipes::Pipes;
 use crate::snapshot::{self, Asleep, NativeSnapshot, Source};
 use crate::tree::{Moment, Top};
@@ -145,6 +146,8 @@ impl NativeGuest {
         origin: &str,
     ) -> Result<Self, EngineError> {
         let (pipes, their_stdout, their_stderr) = Pipes::new().map_err(exhausted)?;
+        let nameless = Nameless::of(spec, room.init.host_pid());
+        let control = Arc::new(Control::new(nameless).map_err(exhausted)?);
         let environment = &shared.environment;
         let kernel = room.kernel(environment, spec, their_stdout.as_fd(), their_stderr.as_fd());
         let kernel = kernel.map_err(|error| EngineError::Boot(error.to_string()))?;
@@ -156,7 +159,7 @@ impl NativeGuest {
             pipes,
             their_stdout,
             their_stderr,
-            control: Arc::new(Control::new().map_err(exhausted)?),
+            control,
             seed: seed(spec, 0)?,
             first: Moment::default(),
             files: Moment::default(),
@@ -754,6 +757,18 @@ impl Guest for NativeGuest {
         self.files = compared.0;
         self.note_files();
         Ok(reply)
+    }
+
+    fn end_processes(&mut self) {
+        for id in self.background.ids() {
+            let _ = self.background.kill(id, &self.room.init);
+        }
+        // The interpreter must be known to be spared.
+        if let Some(kernel) = self.host_pid().and_then(sys::inner_pid) {
+            let mut keep = self.kept_processes();
+            keep.push(kernel);
+            let _ = self.room.init.end(0, Vec::new(), keep);
+        }
     }
 
     fn door(&self) -> Option<Arc<dyn FileDoor>> {

@@ -16,6 +16,7 @@
 //! | `guest` | a session |
 //! | `commands` | shell commands beside the interpreter |
 //! | `installs` | packages that a session asks for while it runs |
+//! | `nameless` | files that a session holds open and that no directory shows |
 //! | `modules` | Node's packages, copied into a session |
 //! | `snapshot` | a session at one moment |
 //! | `pool` | what is made ahead of time |
@@ -36,6 +37,7 @@ mod jail;
 mod kernel;
 mod layers;
 mod modules;
+mod nameless;
 mod pipes;
 mod plan;
 mod pool;

@@ -136,7 +136,8 @@ pub(crate) fn surroundings(environment: &NativeEnvironment, spec: &GuestSpec) ->
         ("OPENBLAS_NUM_THREADS", "1".to_owned()),
         ("VIRTUAL_ENV", format!("{home}/.venv")),
     ];
-    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    let libraries = interpreter.starts_with(PYTHON).then(|| ("LD_LIBRARY_PATH", format!("{PYTHON}/lib")));
+    variables.into_iter().chain(libraries).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// The whole jail.

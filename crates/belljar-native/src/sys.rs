@@ -89,6 +89,13 @@ pub(crate) fn host_pid(process: BorrowedFd<'_>) -> Option<i32> {
     line.trim().parse().ok().filter(|pid| *pid > 0)
 }
 
+/// The number of a process in its own namespace.
+pub(crate) fn inner_pid(host: i32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{host}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().next_back()?.parse().ok().filter(|pid| *pid > 1)
+}
+
 /// Clock ticks since the machine started, as `/proc` counts them.
 pub(crate) fn ticks() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

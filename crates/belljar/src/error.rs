@@ -182,6 +182,12 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// The session is what it was, but for some files that could not be put back.
+    #[error("{note}; all else is as it was then")]
+    NotPutBack {
+        /// Which.
+        note: String,
+    },
     /// There is no such thread on disk.
     #[error("there is no thread {thread:?} in {}", root.display())]
     NoThread {
@@ -284,6 +290,9 @@ impl Error {
             Self::File(error) => file_hint(error.code).map(str::to_owned),
             Self::Transfer(error) => error.hint().map(str::to_owned),
             Self::Workspace { source, .. } => workspace_hint(source).map(str::to_owned),
+            Self::NotPutBack { .. } => Some(
+                "files above 64 MiB are put back only by checkpoints; `belljar session verify` looks for damage".to_owned(),
+            ),
             Self::NoThread { .. } => Some("`belljar workspace ls` lists those that are there".to_owned()),
             Self::NoWorkspaces => {
                 Some("name a directory: --workspace-root, or SandboxBuilder::workspace_root".to_owned())
@@ -312,6 +321,9 @@ fn workspace_hint(error: &std::io::Error) -> Option<&'static str> {
             Some("its directory was moved or removed: put it back, or close the session")
         }
         std::io::ErrorKind::PermissionDenied => Some("it belongs to somebody else"),
+        std::io::ErrorKind::QuotaExceeded => {
+            Some("remove some of it with `belljar files rm`, or allow more: --quota")
+        }
         std::io::ErrorKind::StorageFull => Some("the disk is full: remove something"),
         std::io::ErrorKind::AlreadyExists => Some("use another name, or remove what is there"),
         _ => None,

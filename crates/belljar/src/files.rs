@@ -102,7 +102,10 @@ operations! {
         = |files| operations::exists(files.door(), &files.at(path)?);
     /// Files and directories whose paths are like a pattern: `**/*.py`, `data/{a,b}?.csv`.
     glob, glob_blocking(pattern: &str as String) -> Found
-        = |files| operations::glob(files.door(), pattern, &FindOptions::default());
+        = |files| operations::glob(files.door(), &files.pattern(pattern)?, &FindOptions::default());
+    /// The same, with names that begin with a dot, or more of them.
+    glob_with, glob_with_blocking(pattern: &str as String, options: &FindOptions as FindOptions) -> Found
+        = |files| operations::glob(files.door(), &files.pattern(pattern)?, options);
     /// Lines that match a regular expression.
     grep, grep_blocking(pattern: &str as String, options: &GrepOptions as GrepOptions) -> Grep
         = |files| operations::grep(files.door(), pattern, &files.searched(options)?);
@@ -164,6 +167,11 @@ impl Files {
     /// A path as the doors want it.
     fn at(&self, path: &str) -> Result<String, FileError> {
         workspace_path(path, &self.workspace, &ALIASES)
+    }
+
+    /// A pattern as the doors want it.
+    fn pattern(&self, pattern: &str) -> Result<String, FileError> {
+        if pattern.starts_with('/') { self.at(pattern) } else { Ok(pattern.to_owned()) }
     }
 
     fn searched(&self, options: &GrepOptions) -> Result<GrepOptions, FileError> {

@@ -217,7 +217,7 @@ pub fn outcome_schema() -> serde_json::Value {
                      "reason", "files_created", "files_modified", "files_deleted", "usage", "session"],
         "properties": {
             "version": { "const": OUTCOME_VERSION },
-            "status": { "enum": ["ok", "error", "timeout", "out_of_memory", "interrupted", "exited", "killed"] },
+            "status": { "enum": ["ok", "error", "timeout", "out_of_memory", "interrupted", "exited", "killed", "disk_full"] },
             "stdout": text(),
             "stderr": text(),
             "stdout_cut": nullable(json!({ "$ref": "#/$defs/cut" })),
@@ -282,7 +282,7 @@ pub fn command_outcome_schema() -> serde_json::Value {
                      "files_modified", "files_deleted", "usage", "session", "notes"],
         "properties": {
             "version": { "const": OUTCOME_VERSION },
-            "status": { "enum": ["ok", "error", "timeout", "out_of_memory", "interrupted", "exited", "killed"] },
+            "status": { "enum": ["ok", "error", "timeout", "out_of_memory", "interrupted", "exited", "killed", "disk_full"] },
             "exit_code": nullable(json!({ "type": "integer" })),
             "reason": nullable(text()),
             "stdout": text(),

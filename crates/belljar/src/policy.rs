@@ -182,9 +182,9 @@ pub enum PolicyError {
     /// A workspace can't be seen there.
     #[error("a workspace cannot be at {0:?}")]
     Workspace(String),
-    /// A session has its files where it was made with.
-    #[error("the session has its files {}, and keeps them there", words(*.0))]
-    Storage(StorageKind),
+    /// A session has the workspace that it was made with.
+    #[error("the session has its files {}, and keeps its workspace as it was made", words(*.0))]
+    Kept(StorageKind),
     /// Skills can't be seen there.
     #[error("skills cannot be at {0:?} in a workspace")]
     Skills(String),
@@ -225,8 +225,10 @@ impl PolicyError {
             Self::Workspace(_) => {
                 "use an absolute path such as /workspace or /mnt/threads/{id}, and none of the system's".to_owned()
             }
-            Self::Storage(_) => {
-                "leave out --storage; `belljar workspace export` and `import` move files to another session".to_owned()
+            Self::Kept(_) => {
+                "leave out --storage, --workspace-path, --skills, --user and --ticket; `belljar workspace export` and \
+                 `import` move files to another session"
+                    .to_owned()
             }
             Self::Skills(_) => "use a relative path such as .skills, without '..'".to_owned(),
             Self::User(_) => {

@@ -286,7 +286,23 @@ impl Registry {
 
     /// Reads every byte that is kept, and returns what is wrong.
     pub fn verify(&self) -> Result<Vec<Error>, Error> {
-        Ok(self.store.verify(&self.tenant)?.into_iter().map(Error::from).collect())
+        let mut wrong: Vec<Error> = self.store.verify(&self.tenant)?.into_iter().map(Error::from).collect();
+        let records = self.sessions()?.sessions.into_iter();
+        let policies = records.filter_map(|session| serde_json::from_value::<Policy>(session.policy).ok());
+        let mut roots: Vec<Workspaces> = policies
+            .filter(|policy| is_on_disk(&policy.workspace))
+            .map(|policy| self.workspaces_of(&policy.workspace))
+            .collect();
+        roots.sort_by(|one, other| one.root().cmp(other.root()));
+        roots.dedup();
+        for root in roots {
+            for name in root.damaged()? {
+                let source =
+                    std::io::Error::new(std::io::ErrorKind::InvalidData, format!("{name} is damaged"));
+                wrong.push(Error::Workspace { path: root.root().to_owned(), source });
+            }
+        }
+        Ok(wrong)
     }
 
     /// Bytes on disk.

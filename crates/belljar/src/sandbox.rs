@@ -198,10 +198,11 @@ impl Sandbox {
         let record = keeping.store.record(&keeping.tenant, &id)?;
         let mut policy: Policy = serde_json::from_value(record.policy.clone())
             .map_err(|error| Error::RecordedPolicy { session: name.to_owned(), reason: error.to_string() })?;
-        let made = policy.workspace.storage;
+        let made = policy.workspace.clone();
         change(&mut policy);
-        if policy.workspace.storage != made {
-            return Err(PolicyError::Storage(made).into());
+        // Its directory may have been moved.
+        if policy.workspace != (WorkspacePolicy { root: policy.workspace.root.clone(), ..made.clone() }) {
+            return Err(PolicyError::Kept(made.storage).into());
         }
         let base = self.shared.spec_for(&policy, self.shared.kind_of(&record.environment))?;
         let place = self.shared.place_of(&id, base, policy.workspace)?;

@@ -56,6 +56,9 @@ impl Session {
         if registered {
             session.shared.keeper.add(&session.slot);
         }
+        if is_on_disk(&session.place.workspace) {
+            watch_quota(&session.slot);
+        }
         session
     }
 
@@ -392,6 +395,25 @@ impl Drop for Session {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+}
+
+/// Looks now and then whether something in the background fills a session's disk, as long as there is the session.
+fn watch_quota(slot: &Arc<Mutex<Slot>>) {
+    const PAUSE: Duration = Duration::from_millis(250);
+    let slot = Arc::downgrade(slot);
+    let look = move || {
+        loop {
+            std::thread::sleep(PAUSE);
+            let Some(slot) = slot.upgrade() else { return };
+            // While something runs that was asked for, others look.
+            if let Ok(mut slot) = slot.try_lock() {
+                slot.check_background();
+            }
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("belljar-quota".to_owned()).spawn(look) {
+        tracing::error!(%error, "the size of a workspace is not watched between cells");
     }
 }
 

@@ -8,9 +8,10 @@
 //!   .belljar/              contents that cells or checkpoints need again
 //! ```
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -265,7 +266,19 @@ impl Workspaces {
     /// The handle of a thread's directory.
     pub(crate) fn directory(&self, id: &SessionId) -> Result<OwnedFd, Error> {
         let path = self.thread(id);
+        let _ = self.open_up(id);
         open_directory(&path).map_err(|source| Error::Workspace { path, source })
+    }
+
+    /// Opens the directory of a thread to its owner, who may have closed it.
+    pub(crate) fn open_up(&self, id: &SessionId) -> io::Result<()> {
+        let path = self.thread(id);
+        let found = fs::symlink_metadata(&path)?;
+        let mode = found.permissions().mode();
+        if found.is_dir() && mode & 0o700 != 0o700 {
+            fs::set_permissions(&path, Permissions::from_mode(mode & 0o7777 | 0o700))?;
+        }
+        Ok(())
     }
 
     /// What a session sees in its workspace that isn't its own: where, and what.
@@ -332,6 +345,15 @@ impl Workspaces {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(source) => Err(Error::Workspace { path, source }),
             Ok(()) => self.collect().map(drop),
+        }
+    }
+
+    /// Contents of checkpoints that aren't what they were, by name.
+    pub fn damaged(&self) -> Result<Vec<String>, Error> {
+        let path = self.root.join(OWN).join("objects");
+        match path.is_dir() {
+            true => self.objects()?.damaged().map_err(|source| Error::Workspace { path, source }),
+            false => Ok(Vec::new()),
         }
     }
 

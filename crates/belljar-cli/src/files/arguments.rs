@@ -56,7 +56,7 @@ pub(super) enum FilesCommand {
         /// Files of the session
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
-        /// Where to put them: a directory, or a name for a single file; `cat` prints them
+        /// Where to put them: a directory, or a name for a single file; `-` is standard output
         #[arg(short, long, value_name = "HOST", default_value = ".")]
         output: PathBuf,
         #[command(flatten)]
@@ -82,6 +82,12 @@ pub(super) enum FilesCommand {
     Find {
         /// The pattern
         pattern: String,
+        /// Names that begin with a dot, too: .skills, .env
+        #[arg(long)]
+        hidden: bool,
+        /// How many are found at most
+        #[arg(long, value_name = "N", default_value = "10000")]
+        most: usize,
         #[command(flatten)]
         target: TargetArguments,
     },
@@ -89,7 +95,6 @@ pub(super) enum FilesCommand {
     #[command(after_help = GREP_EXAMPLES)]
     Grep {
         /// The expression
-        #[arg(allow_hyphen_values = true)]
         pattern: String,
         /// A file or directory [default: the workspace]
         path: Option<String>,
@@ -102,6 +107,12 @@ pub(super) enum FilesCommand {
         /// The expression is the text itself
         #[arg(short = 'F', long)]
         fixed: bool,
+        /// Files whose names begin with a dot, too
+        #[arg(long)]
+        hidden: bool,
+        /// How many matches are found at most
+        #[arg(long, value_name = "N", default_value = "1000")]
+        most: usize,
         /// Lines around each match
         #[arg(short = 'C', long, value_name = "N", default_value = "0")]
         context: usize,

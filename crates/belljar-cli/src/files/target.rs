@@ -2,7 +2,7 @@
 
 use std::path::{self, PathBuf};
 
-use belljar::{Error, Files, Policy, Registry, Sandbox, Session, SessionId, StoreError, Workspaces};
+use belljar::{Config, Error, Files, Policy, Registry, Sandbox, Session, SessionId, StoreError, Workspaces};
 use clap::Args;
 
 use crate::answer::Answer;
@@ -21,8 +21,8 @@ pub(crate) struct TargetArguments {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// The directory with threads/ and skills/ [env: BELLJAR_WORKSPACE_ROOT] [default: workspaces in the state
-    /// directory]
+    /// The directory with threads/ and skills/ [env: BELLJAR_WORKSPACE_ROOT] [default: workspaces/local in
+    /// the state directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace_root: Option<PathBuf>,
 
@@ -74,7 +74,12 @@ impl Target {
 /// The root that the command line or the environment names, or the one in the state directory.
 pub(crate) fn workspaces(typed: Option<&PathBuf>, registry: &Registry) -> Workspaces {
     let named = std::env::var_os(WORKSPACE_ROOT).filter(|value| !value.is_empty()).map(PathBuf::from);
-    match typed.cloned().or(named) {
+    let configured = || {
+        let mut policy = Policy::default();
+        Config::find("").ok().flatten()?.change(&mut policy);
+        policy.workspace.root
+    };
+    match typed.cloned().or(named).or_else(configured) {
         Some(root) => Workspaces::open(path::absolute(&root).unwrap_or(root)),
         None => registry.workspaces(),
     }

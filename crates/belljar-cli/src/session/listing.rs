@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use belljar::{Checkpoint, EngineKind, SessionInfo, SessionLife, Which};
+use belljar::{Checkpoint, EngineKind, SessionInfo, SessionLife, StorageKind, Which};
 use serde::Serialize;
 
 use super::arguments::Common;
@@ -135,6 +135,23 @@ fn description(session: &SessionInfo) -> String {
     match serde_json::from_value::<belljar::Policy>(session.policy.clone()) {
         Ok(policy) => {
             line("limits", &limits::describe(&policy));
+            let workspace = &policy.workspace;
+            let place = match (workspace.storage, &workspace.root) {
+                (StorageKind::Memory, _) => "in memory".to_owned(),
+                (StorageKind::Disk, Some(root)) => {
+                    root.join("threads").join(session.id.as_str()).display().to_string()
+                }
+                (StorageKind::Disk, None) => "on disk".to_owned(),
+            };
+            line(
+                "workspace",
+                &format!("{place}, seen at {}", workspace.path.replace("{id}", session.id.as_str())),
+            );
+            for (name, value) in [("user", &workspace.user), ("ticket", &workspace.ticket)] {
+                if let Some(value) = value {
+                    line(name, value);
+                }
+            }
             for mount in &policy.mounts {
                 line("mount", &format!("{} at {}", mount.host.display(), mount.guest));
             }

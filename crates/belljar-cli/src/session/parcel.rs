@@ -12,7 +12,13 @@ use crate::size::Size;
 
 pub(super) fn export(name: &str, file: &Path, common: Common) -> anyhow::Result<ExitCode> {
     let (answer, keeping) = common.split()?;
-    let bytes = keeping.registry()?.export(name, file)?;
+    let registry = keeping.registry()?;
+    let bytes = registry.export(name, file)?;
+    if !answer.json && registry.files(name)?.is_some() {
+        console::note(format_args!(
+            "the files on disk are not in it: `belljar workspace export` writes those"
+        ));
+    }
     let document = || json!({ "session": name, "file": file, "bytes": bytes });
     answer.give(document, || format!("{name}: {} in {}", Size(bytes), file.display()))
 }

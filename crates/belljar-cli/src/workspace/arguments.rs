@@ -66,8 +66,8 @@ pub(super) enum WorkspaceCommand {
 /// Where threads are.
 #[derive(Args, Debug)]
 pub(super) struct RootArguments {
-    /// The directory with threads/ and skills/ [env: BELLJAR_WORKSPACE_ROOT] [default: workspaces in the state
-    /// directory]
+    /// The directory with threads/ and skills/ [env: BELLJAR_WORKSPACE_ROOT] [default: workspaces/local in
+    /// the state directory]
     #[arg(long, value_name = "DIR")]
     pub(super) workspace_root: Option<PathBuf>,
 

@@ -7,7 +7,7 @@ use belljar_store::HistoryEntry;
 use serde::Serialize;
 
 use super::slot::{bounded, now_ms};
-use super::{Session, Slot, is_on_disk};
+use super::{Live, Session, Slot, is_on_disk};
 use crate::events::EventQueue;
 use crate::{CommandOutcome, CommandRequest, Error, RunningCommand};
 
@@ -136,6 +136,18 @@ impl Slot {
         let report = self.with_guest(|guest| guest.command(command, host));
         drop(watched);
         let mut report = report?;
+        /// How a shell tells that a file was to be larger than a file may be: 128 and the signal.
+        const TOO_LARGE: i32 = 128 + 25;
+        if let Live { guest, disk: Some(disk), .. } = self.live()?
+            && disk.is_polled()
+        {
+            if report.exit_code == Some(TOO_LARGE) || disk.is_overfull()? {
+                (report.status, report.reason) = (Status::DiskFull, Some(disk.quota()));
+            }
+            if report.status == Status::DiskFull {
+                guest.end_processes();
+            }
+        }
         let full = report.status == Status::DiskFull && self.place.spec.rollback != Rollback::Never;
         let state = if full { State::RolledBack } else { State::Kept };
         self.end(state, &mut report.changes, &mut report.notes)?;

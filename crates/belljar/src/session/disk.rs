@@ -25,6 +25,8 @@ const MOST_FILE: u64 = 64 << 20;
 const MOST_KEPT: u64 = 512 << 20;
 /// How often the size of a workspace is looked at whose engine can't refuse a write.
 const POLL: Duration = Duration::from_millis(100);
+/// Bytes beyond the quota and a half with which nothing is run any more.
+const MOST_OVER: u64 = 256 << 20;
 /// Paths that a note names.
 const MOST_NAMED: usize = 5;
 
@@ -38,6 +40,10 @@ pub(crate) struct Disk {
     pub(crate) door: Arc<dyn FileDoor>,
     most_bytes: u64,
     most_files: u64,
+    /// What the running cell may have.
+    allowed: (u64, u64),
+    /// What there was when the last one ended.
+    left: (u64, u64),
     /// The engine lets writes pass.
     polled: bool,
     /// A cell has ended, and what it left isn't put aside.
@@ -78,6 +84,8 @@ impl Disk {
             door: workspaces.door(id, &place.policy())?,
             most_bytes: spec.limits.file_bytes,
             most_files: spec.limits.file_count,
+            allowed: (spec.limits.file_bytes, spec.limits.file_count),
+            left: (0, 0),
             polled,
             unsettled: None,
         })
@@ -95,20 +103,43 @@ impl Disk {
     /// A cell or a command is about to run.
     pub(crate) fn begin(&mut self, interrupter: Arc<dyn Interrupter>) -> Result<Option<Poller>, Error> {
         self.settle();
+        self.open_up();
         let mut tracked = self.tracked();
         tracked.begin().map_err(self.failed())?;
         // Whoever has too much already may still remove some of it.
         let usage = tracked.usage();
-        let most = (self.most_bytes.max(usage.bytes), self.most_files.max(usage.files));
+        if self.polled && (!usage.complete || usage.bytes > self.most_bytes.saturating_mul(3) / 2 + MOST_OVER)
+        {
+            drop(tracked);
+            let reason = match usage.complete {
+                true => format!("it has {} bytes, and may have {}", usage.bytes, self.most_bytes),
+                false => {
+                    "it has directories that nobody can look into: they are too deep, or closed".to_owned()
+                }
+            };
+            return Err(self.failed()(io::Error::new(io::ErrorKind::QuotaExceeded, reason)));
+        }
         drop(tracked);
-        let poller = self.polled.then(|| Poller::start(Arc::clone(&self.tracked), most, interrupter));
+        let allowed = (self.most_bytes.max(usage.bytes), self.most_files.max(usage.files));
+        self.allowed = allowed;
+        let poller = self.polled.then(|| Poller::start(Arc::clone(&self.tracked), allowed, interrupter));
         poller.transpose().map_err(self.failed())
+    }
+
+    /// Whoever runs in it may have closed the directory itself.
+    fn open_up(&self) {
+        if let Err(error) = self.workspaces.open_up(&self.id) {
+            tracing::warn!(%error, "a workspace stays closed");
+        }
     }
 
     /// It ended, and what it did stays: adds to what it changed.
     pub(crate) fn finish(&mut self, cell: u32, changes: &mut Changes) -> Result<(), Error> {
+        self.open_up();
         let found = self.tracked().finish().map_err(self.failed())?;
         self.unsettled = Some(cell);
+        let usage = self.tracked().usage();
+        self.left = (usage.bytes, usage.files);
         let below = format!("{}/", self.guest);
         let guest = |path: String| format!("{below}{path}");
         for (told, found) in [
@@ -124,8 +155,39 @@ impl Disk {
         Ok(())
     }
 
+    /// Whether what has ended left more than it was allowed, and nobody noticed while it ran.
+    pub(crate) fn is_overfull(&self) -> Result<bool, Error> {
+        if !self.polled {
+            return Ok(false);
+        }
+        let usage = self.tracked().poll().map_err(self.failed())?;
+        Ok(!usage.complete || usage.bytes > self.allowed.0 || usage.files > self.allowed.1)
+    }
+
+    /// Whether there is more than may be, while nothing runs that was asked for.
+    pub(crate) fn is_filled_meanwhile(&self, hidden: u64) -> Result<bool, Error> {
+        if !self.polled {
+            return Ok(false);
+        }
+        let usage = self.tracked().poll().map_err(self.failed())?;
+        // What was there when the last cell ended may stay.
+        let (bytes, files) = (self.most_bytes.max(self.left.0), self.most_files.max(self.left.1));
+        Ok(!usage.complete || usage.bytes.saturating_add(hidden) > bytes || usage.files > files)
+    }
+
+    /// Whether the engine lets writes pass.
+    pub(crate) fn is_polled(&self) -> bool {
+        self.polled
+    }
+
+    /// What there may be, in words.
+    pub(crate) fn quota(&self) -> String {
+        format!("the session's files are full: {} bytes, {} files", self.most_bytes, self.most_files)
+    }
+
     /// It ended and is taken back. Returns a note if some of it couldn't be.
     pub(crate) fn roll_back(&mut self) -> Result<Option<String>, Error> {
+        self.open_up();
         let put_back = self.tracked().roll_back().map_err(self.failed())?;
         Ok(note(&put_back))
     }
@@ -219,6 +281,12 @@ impl Disk {
 
     /// Makes the directory of a child, with copies of the files at a moment. It must be new.
     pub(crate) fn copy_to(&mut self, child: &SessionId, moment: &Moment) -> Result<(), Error> {
+        // Hard links share what copies don't.
+        let usage = self.tracked().usage();
+        if moment.bytes() > self.most_bytes.max(usage.bytes) {
+            let reason = format!("a copy of its files has {} bytes, more than it may", moment.bytes());
+            return Err(self.failed()(io::Error::new(io::ErrorKind::StorageFull, reason)));
+        }
         if !self.workspaces.create(child)? {
             let path = self.workspaces.thread(child);
             return Err(Error::Workspace { path, source: io::ErrorKind::AlreadyExists.into() });
@@ -268,8 +336,15 @@ impl Poller {
         let look = move || {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(POLL) {
                 let usage = tracked.lock().unwrap_or_else(PoisonError::into_inner).poll();
+                let hidden = interrupter.hidden_bytes();
                 match usage {
-                    Ok(usage) if usage.bytes > most_bytes || usage.files > most_files => interrupter.fill(),
+                    Ok(usage)
+                        if !usage.complete
+                            || usage.bytes.saturating_add(hidden) > most_bytes
+                            || usage.files > most_files =>
+                    {
+                        interrupter.fill();
+                    }
                     Ok(_) => {}
                     Err(error) => tracing::warn!(%error, "the size of a workspace is not known"),
                 }

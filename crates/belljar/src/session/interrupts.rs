@@ -47,4 +47,8 @@ impl Interrupter for Switch {
             guest.fill();
         }
     }
+
+    fn hidden_bytes(&self) -> u64 {
+        self.guest().map_or(0, |guest| guest.hidden_bytes())
+    }
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use belljar_engine::{
-    ALIASES, Cell, CellHost, Changes, Descent, Engine, EngineError, FileDoor, FileError, FileErrorCode,
-    FileOp, FileReply, Guest, GuestSpec, Interrupter, Limits, Snapshot, State,
+    ALIASES, Cell, CellHost, CellReport, Changes, Descent, Engine, EngineError, ExceptionReport, FileDoor,
+    FileError, FileErrorCode, FileOp, FileReply, Guest, GuestSpec, Interrupter, Limits, Rollback, Snapshot,
+    State, Status,
 };
 use belljar_files::{Moment as Files, operations};
 use belljar_store::{CheckpointNote, Facts, HistoryEntry, Lease, Loaded, Moment, SessionId};
@@ -48,6 +49,8 @@ pub(crate) struct Slot {
     measured: Option<(Instant, u64)>,
     /// When its guest was told that time has passed.
     rested: Option<Instant>,
+    /// Notes for the next outcome.
+    pending: Vec<String>,
 }
 
 /// What a session's guests are made from.
@@ -133,6 +136,7 @@ impl Slot {
             used: Instant::now(),
             measured: None,
             rested: None,
+            pending: Vec::new(),
         }
     }
 
@@ -207,7 +211,9 @@ impl Slot {
         drop(watched);
         let mut report = report?;
         self.cells = number;
+        self.check_quota(number, &mut report)?;
         self.end(report.state, &mut report.changes, &mut report.notes)?;
+        report.notes.append(&mut self.pending);
         report.usage.file_bytes += self.disk_bytes();
         let outcome = Outcome::new(report, self.id.to_string(), number);
         let code = String::from_utf8_lossy(&code);
@@ -238,6 +244,55 @@ impl Slot {
         match &mut self.live()?.disk {
             Some(disk) => disk.begin(switch as Arc<dyn Interrupter>),
             None => Ok(None),
+        }
+    }
+
+    /// A cell that was quicker than those who look at the quota is taken back now, if that can be.
+    fn check_quota(&mut self, number: u32, report: &mut CellReport) -> Result<(), Error> {
+        let keeps = self.place.spec.rollback != Rollback::Never;
+        let Live { guest, disk: Some(disk), .. } = self.live()? else { return Ok(()) };
+        if report.status == Status::DiskFull {
+            guest.end_processes();
+        }
+        if report.status == Status::Error
+            && disk.is_polled()
+            && report.exception.as_ref().is_some_and(is_too_large)
+        {
+            // No file may be larger than all of them together.
+            (report.status, report.reason) = (Status::DiskFull, Some(disk.quota()));
+        }
+        if report.state != State::Kept || !disk.is_overfull()? {
+            return Ok(());
+        }
+        (report.status, report.reason) = (Status::DiskFull, Some(disk.quota()));
+        guest.end_processes();
+        if keeps {
+            guest.settle();
+            let undone =
+                guest.undoable().is_ok_and(|cells| cells.first() == Some(&number)) && guest.undo(1).is_ok();
+            if undone {
+                report.state = State::RolledBack;
+                report.changes = Changes::default();
+            } else if let Some(note) = disk.roll_back()? {
+                report.notes.push(note);
+            } else {
+                report.notes.push("the cell's files were taken back, and its variables stay".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what runs in the background if it fills the disk.
+    pub(crate) fn check_background(&mut self) {
+        let hidden = self.switch.hidden_bytes();
+        let Life::Live(live) = &mut self.life else { return };
+        let Live { guest, disk: Some(disk), .. } = live.as_mut() else { return };
+        if disk.is_filled_meanwhile(hidden).unwrap_or(false) {
+            guest.end_processes();
+            let note = "processes in the background were ended, since the workspace was full".to_owned();
+            if !self.pending.contains(&note) {
+                self.pending.push(note);
+            }
         }
     }
 
@@ -488,15 +543,14 @@ impl Slot {
         self.with_guest(|guest| guest.roll_back_to(snapshot.as_ref()))?;
         let live = self.live()?;
         live.changed = true;
-        if let (Some(disk), Some(files)) = (&mut live.disk, &files)
-            && let Some(note) = disk.restore(files)?
-        {
-            tracing::warn!(session = %self.id, note);
-        }
+        let missing = match (&mut live.disk, &files) {
+            (Some(disk), Some(files)) => disk.restore(files)?,
+            _ => None,
+        };
         let (number, cell) = (checkpoint.number, checkpoint.cell);
         self.note("rollback", format!("back to checkpoint {number}, after cell {cell}"))?;
         self.commit_if_each()?;
-        Ok(checkpoint)
+        missing.map_or(Ok(checkpoint), |note| Err(Error::NotPutBack { note }))
     }
 
     /// What children start from: the state now, or a checkpoint.
@@ -542,21 +596,24 @@ impl Slot {
         let mut undone = self.with_guest(|guest| guest.undoable())?;
         let kept = self.undoable()?.len();
         if kept < cells && cells <= undone.len() {
-            return Err(EngineError::Undo(format!("the files of only {kept} cells can be put back")).into());
+            let reason = format!(
+                "the files are on disk, and those of {kept} cells can be put back: of cells before the session was last woken \
+                 they are not kept"
+            );
+            return Err(EngineError::Undo(reason).into());
         }
         self.with_guest(|guest| guest.undo(cells))?;
         self.live()?.changed |= cells > 0;
         undone.truncate(cells);
-        if let (Some(first), Some(disk)) = (undone.last(), &mut self.live()?.disk)
-            && let Some(note) = disk.undo(*first)?
-        {
-            tracing::warn!(session = %self.id, note);
-        }
+        let missing = match (undone.last(), &mut self.live()?.disk) {
+            (Some(first), Some(disk)) => disk.undo(*first)?,
+            _ => None,
+        };
         if let Some(first) = undone.last() {
             self.note("undo", format!("taken back: cells {first} to {}", undone[0]))?;
             self.commit_if_each()?;
         }
-        Ok(undone)
+        missing.map_or(Ok(undone), |note| Err(Error::NotPutBack { note }))
     }
 
     /// Numbers of the cells that can be taken back, the last one first.
@@ -679,6 +736,12 @@ fn wake(shared: &Arc<Shared>, place: &Place, lease: Lease) -> Result<Live, Error
 
 fn facts(cells: u32, snapshot: &dyn Snapshot, on_disk: u64) -> Facts {
     Facts { cells, memory_bytes: snapshot.memory_bytes(), file_bytes: snapshot.file_bytes() + on_disk }
+}
+
+/// Whether a file was to be larger than a file may be.
+fn is_too_large(raised: &ExceptionReport) -> bool {
+    raised.kind == "OSError"
+        && raised.message.starts_with(&format!("[Errno {}]", rustix::io::Errno::FBIG.raw_os_error()))
 }
 
 fn excerpt(code: &str) -> String {
