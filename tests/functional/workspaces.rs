@@ -368,3 +368,53 @@ fn two_threads_do_not_meet() {
         assert_eq!(outcome.status, Status::Error, "{attempt}");
     }
 }
+
+#[test]
+fn the_quota_cannot_be_dodged() {
+    let root = Root::with(|builder| builder.quota(4 << 20));
+    let session = root.thread("one");
+    run(&session, "import os, time\nblock = bytes(1 << 20)\nopen('small', 'wb').write(block)");
+    for (dodge, code) in [
+        ("quick", "for n in range(12):\n    with open(f'f{n}', 'wb') as file: file.write(block)"),
+        (
+            "nameless",
+            "held = []\nfor n in range(12):\n    held.append(open(f'f{n}', 'wb', buffering=0)); os.unlink(f'f{n}'); held[-1].write(block)\ntime.sleep(0.5)",
+        ),
+        (
+            "deep",
+            "for n in range(150):\n    os.mkdir('d'); os.chdir('d')\nfor n in range(12):\n    with open(f'f{n}', 'wb') as file: file.write(block)",
+        ),
+        ("large", "with open('f', 'wb') as file:\n    for n in range(12): file.write(block)"),
+    ] {
+        let outcome = session.run_blocking(code).unwrap();
+        assert_eq!(outcome.status, Status::DiskFull, "{dodge}: {outcome:#?}");
+        run(
+            &session,
+            "held = None\nos.chdir(os.environ['HOME'])\nimport shutil\nshutil.rmtree('d', ignore_errors=True)\nfor name in os.listdir():\n    if name.startswith('f'): os.remove(name)",
+        );
+        assert_eq!(names(&root.at("threads/one")), ["artifacts", "data", "small"], "{dodge}");
+    }
+    assert_eq!(text(&session, "len(open('small', 'rb').read())"), "1048576");
+}
+
+#[test]
+fn damage_in_a_checkpoints_files_is_told() {
+    let root = Root::new();
+    let session = root.thread("one");
+    run(&session, "open('a', 'w').write('then' * 50_000)");
+    session.checkpoint_blocking(Some("then")).unwrap();
+    run(&session, "open('a', 'w').write('later')");
+    let shelf = fs::read_dir(root.at(".belljar/objects")).unwrap().map(|entry| entry.unwrap().path());
+    let object = shelf
+        .filter(|path| path.is_dir())
+        .flat_map(|shelf| fs::read_dir(shelf).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .max_by_key(|path| fs::metadata(path).unwrap().len())
+        .unwrap();
+    let mut bytes = fs::read(&object).unwrap();
+    bytes[1000] ^= 1;
+    fs::write(&object, bytes).unwrap();
+    assert!(!root.sandbox.registry().unwrap().verify().unwrap().is_empty());
+    let error = session.rollback_blocking("then").unwrap_err();
+    assert!(matches!(error, Error::NotPutBack { .. }), "{error:?}");
+}

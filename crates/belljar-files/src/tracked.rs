@@ -312,8 +312,12 @@ impl Tracked {
                 wanted.insert(path.clone(), Some(entry.clone()));
             }
         }
-        for (path, _) in self.index.iter().filter(|(path, _)| ours(path)) {
-            if !moment.entries().contains_key(path) {
+        for (path, entry) in self.index.iter().filter(|(path, _)| ours(path)) {
+            // Pipes and the like aren't kept: where they may be, they stay.
+            let (above, _) = split(path);
+            let stays = matches!(entry.kind, Kind::Other)
+                && (above.is_empty() || moment.entries().get(above).is_some_and(Entry::is_directory));
+            if !stays && !moment.entries().contains_key(path) {
                 wanted.insert(path.clone(), None);
             }
         }

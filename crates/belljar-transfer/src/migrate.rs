@@ -231,11 +231,20 @@ fn difference(
     path: &str,
     size: u64,
 ) -> Result<Option<&'static str>> {
-    if is_made_by_itself(path) {
+    if is_installers(path) {
+        return Ok(None);
+    }
+    if let Some(source) = source_of(path)
+        && environment.file(&source)?.is_some()
+    {
         return Ok(None);
     }
     let Some((stat, hash)) = environment.file(path)? else {
-        return Ok(Some("the environment has no such file"));
+        let is_script = is_program(path) && size <= MOST_OF_PROGRAM && {
+            let contents = copy.read(path, 0, MOST_OF_PROGRAM)?;
+            contents.starts_with(b"#!") && contents.windows(CALL.len()).any(|part| part == CALL)
+        };
+        return Ok((!is_script).then_some("the environment has no such file"));
     };
     if stat.size != size {
         return Ok(Some("the environment's file has another size"));
@@ -243,13 +252,28 @@ fn difference(
     Ok((copy.hash(path, size)?.0 != hash).then_some("the environment's file has other contents"))
 }
 
-fn is_made_by_itself(path: &str) -> bool {
-    let mut names = path.rsplit('/');
-    let name = names.next().unwrap_or_default();
-    let directory = names.next().unwrap_or_default();
-    name.ends_with(".pyc")
-        || directory == "__pycache__"
-        || (directory.ends_with(".dist-info") && OF_INSTALLERS.contains(&name))
+/// Bytes of a program that an installer makes for an entry point.
+const MOST_OF_PROGRAM: u64 = 2048;
+/// What each of them ends with.
+const CALL: &[u8] = b"sys.exit(";
+
+/// Whether it is what an installer notes beside a package.
+fn is_installers(path: &str) -> bool {
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    directory.ends_with(".dist-info") && OF_INSTALLERS.contains(&name)
+}
+
+/// Whether it is where installers put programs.
+fn is_program(path: &str) -> bool {
+    path.strip_prefix("bin/").is_some_and(|name| !name.contains('/'))
+}
+
+/// The module that bytecode in `__pycache__` was made of.
+fn source_of(path: &str) -> Option<String> {
+    let (directory, name) = path.rsplit_once('/')?;
+    let package = directory.strip_suffix("__pycache__")?;
+    let (module, _) = name.strip_suffix(".pyc")?.split_once(".cpython-")?;
+    Some(format!("{package}{module}.py"))
 }
 
 /// The copy, as a tree of its own.

@@ -344,7 +344,17 @@ impl Workspaces {
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(source) => Err(Error::Workspace { path, source }),
-            Ok(()) => self.collect().map(drop),
+            Ok(()) => {
+                self.collect_if_possible();
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes what nobody needs, unless damage leaves it open what that is.
+    pub(crate) fn collect_if_possible(&self) {
+        if let Err(error) = self.collect() {
+            tracing::warn!(%error, "the contents of forgotten checkpoints stay");
         }
     }
 
@@ -366,7 +376,11 @@ impl Workspaces {
             let mut manifests = Vec::new();
             for thread in fs::read_dir(&path).into_iter().flatten() {
                 for manifest in fs::read_dir(thread?.path())? {
-                    manifests.push(fs::read(manifest?.path())?);
+                    let manifest = manifest?;
+                    // Others were left by those who died while they wrote.
+                    if is_manifest(manifest.file_name().as_encoded_bytes()) {
+                        manifests.push(fs::read(manifest.path())?);
+                    }
                 }
             }
             Ok::<_, io::Error>(manifests)
@@ -375,6 +389,11 @@ impl Workspaces {
         let read = || read().unwrap_or_else(|_| vec![Vec::new()]);
         objects.collect(std::iter::once_with(read).flatten()).map_err(failed)
     }
+}
+
+/// Whether a file is called like a list of a checkpoint's files.
+pub(crate) fn is_manifest(name: &[u8]) -> bool {
+    name.len() == 32 && name.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// Whether there is room for what the host writes.

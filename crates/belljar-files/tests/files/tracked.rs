@@ -401,7 +401,19 @@ fn usage_is_what_is_there() {
     assert!((1 << 20..2 << 20).contains(&usage.bytes));
     fs::remove_dir_all(workspace.path("directory")).unwrap();
     fs::remove_file(workspace.path("other")).unwrap();
-    assert_eq!(workspace.tracked.poll().unwrap(), belljar_files::TreeUsage::default());
+    let usage = workspace.tracked.poll().unwrap();
+    assert_eq!((usage.bytes, usage.files, usage.complete), (0, 0, true));
+    // What nobody can look into isn't taken for nothing.
+    let mut deep = workspace.path("deep");
+    fs::create_dir(&deep).unwrap();
+    for _ in 0..200 {
+        deep.push("d");
+        fs::create_dir(&deep).unwrap();
+    }
+    assert!(!workspace.tracked.poll().unwrap().complete);
+    assert!(workspace.tracked.moment().is_err());
+    workspace.tracked.roll_back().unwrap();
+    assert!(workspace.tracked.poll().unwrap().complete);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use belljar_store::SessionId;
 
 use super::Place;
 use crate::Error;
-use crate::workspace::{StorageKind, WorkspacePolicy, Workspaces};
+use crate::workspace::{StorageKind, WorkspacePolicy, Workspaces, is_manifest};
 
 /// Larger files are put aside only where their blocks can be shared.
 const MOST_FILE: u64 = 64 << 20;
@@ -265,7 +265,7 @@ impl Disk {
     fn manifest_path(&self, name: &str) -> Result<PathBuf, Error> {
         let path = self.workspaces.manifests(&self.id);
         // It comes from a record that may be anybody's.
-        if name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        if is_manifest(name.as_bytes()) {
             return Ok(path.join(name));
         }
         Err(Error::Workspace { path, source: io::ErrorKind::InvalidInput.into() })
@@ -275,7 +275,10 @@ impl Disk {
     pub(crate) fn forget(&self, name: &str) -> Result<(), Error> {
         match fs::remove_file(self.manifest_path(name)?) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed()(error)),
-            _ => self.workspaces.collect().map(drop),
+            _ => {
+                self.workspaces.collect_if_possible();
+                Ok(())
+            }
         }
     }
 
