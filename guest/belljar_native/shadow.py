@@ -30,13 +30,17 @@ def shadow(channel, kernel, payload, descriptors):
         return {"refused": "no socket came with the frame"}
     kernel.streams.flush()
     state = _getstate()
+    # Before: the parent goes on at once, and what it reads and writes moves the child's files too.
+    _note_positions()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of threads, which we know of
             pid = channel.fork()
     except OSError as error:
+        _positions.clear()
         return {"refused": f"fork failed: {error.strerror}"}
     if pid:
+        _positions.clear()
         _shadows.append(pid)
         return {"pid": pid}
     _shadows.clear()
@@ -46,7 +50,6 @@ def shadow(channel, kernel, payload, descriptors):
     except OSError:
         pass  # it leads a session already
     channel.replace(descriptors.pop(0))
-    _note_positions()
     return None
 
 

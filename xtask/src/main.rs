@@ -90,9 +90,16 @@ fn native() -> anyhow::Result<()> {
     arguments(&mut other);
     other.current_dir(&home).env_clear().env("BELLJAR_TEST_ENGINE", "native").env("HOME", &home);
     other.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("TMPDIR", &home);
-    for name in
-        ["PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "SSL_CERT_FILE", "HTTPS_PROXY", "HTTP_PROXY"]
-    {
+    for name in [
+        "PIP_INDEX_URL",
+        "UV_INDEX_URL",
+        "UV_DEFAULT_INDEX",
+        "NPM_CONFIG_REGISTRY",
+        "SSL_CERT_FILE",
+        "NODE_EXTRA_CA_CERTS",
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+    ] {
         if let Some(value) = env::var_os(name) {
             other.env(name, value);
         }
