@@ -275,13 +275,17 @@ fn walk(directory: &Path) -> usize {
 fn forks_have_directories_of_their_own() {
     let root = Root::new();
     let session = root.thread("one");
-    run(&session, "open('a', 'w').write('parent')\nf = open('a')");
+    run(
+        &session,
+        "import os\nopen('a', 'w').write('parent')\nos.makedirs('.venv/lib')\nopen('.venv/lib/m.py', 'w').write('1')\nf = open('a')",
+    );
     let children = session.fork_blocking(3).unwrap();
     for (number, child) in children.iter().enumerate() {
         run(child, &format!("open('a', 'w').write('child {number}')"));
     }
     assert_eq!(root.read("threads/one/a"), "parent");
     for (number, child) in children.iter().enumerate() {
+        assert!(child.directory().unwrap().join(".venv/lib/m.py").exists());
         assert_eq!(
             fs::read_to_string(child.directory().unwrap().join("a")).unwrap(),
             format!("child {number}")

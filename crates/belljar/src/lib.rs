@@ -22,6 +22,7 @@
 //! | module | its noun |
 //! |---|---|
 //! | `sandbox` | [`Sandbox`] and its builder |
+//! | `runtimes` | [`Runtimes`]: where the interpreter comes from |
 //! | `session` | [`Session`]: one interpreter, one cell at a time |
 //! | `cell` | [`Request`] in, [`RunningCell`] while it runs |
 //! | `outcome` | [`Outcome`]: how a cell ended, and its JSON |
@@ -58,6 +59,7 @@ mod policy;
 mod prune;
 mod recipe;
 mod registry;
+mod runtimes;
 mod sandbox;
 mod session;
 mod tool;
@@ -100,7 +102,8 @@ pub use registry::{
     Collected, Cooled, HistoryEntry, Imported, Parent, Prune, Pruned, Registry, SessionInfo, SessionLife,
     SessionList,
 };
-pub use sandbox::{Runtimes, Sandbox, SandboxBuilder, native_layers};
+pub use runtimes::Runtimes;
+pub use sandbox::{Sandbox, SandboxBuilder, native_layers};
 pub use session::{Session, SessionDescription};
 pub use tool::{Tool, ToolArguments, ToolResult};
 pub use transfer::{

@@ -4,6 +4,7 @@ mod commands;
 mod disk;
 mod interrupts;
 mod slot;
+mod slot_files;
 mod verification;
 
 use std::path::{Path, PathBuf};
@@ -473,8 +474,8 @@ fn make_child(
     if parent.registered {
         shared.check_free(&id)?;
     }
-    if let (Some(disk), Some(files)) = (&mut parent.live()?.disk, &ancestor.files) {
-        disk.copy_to(&id, files)?;
+    if let Some(disk) = &mut parent.live()?.disk {
+        disk.copy_to(&id, ancestor.files.as_ref())?;
     }
     let made = make_guest(parent, &id, engine, ancestor, &place);
     if made.is_err() && is_on_disk(&place.workspace) {

@@ -105,7 +105,7 @@ impl WorkspacePolicy {
             return Err(PolicyError::Workspace(self.path.clone()));
         }
         if let Some(skills) = &self.skills
-            && !skills.split('/').all(is_name)
+            && (!skills.split('/').all(is_name) || skills.split('/').next() == Some(TICKET))
         {
             return Err(PolicyError::Skills(skills.clone()));
         }
@@ -320,6 +320,11 @@ impl Workspaces {
         let mount =
             |(at, host)| Mount { host, guest: format!("{workspace}/{at}"), access: MountAccess::ReadOnly };
         Ok(self.seen(id, policy)?.into_iter().map(mount).collect())
+    }
+
+    /// Where a thread's directory is made before it is there as a whole.
+    pub(crate) fn staging(&self, id: &SessionId) -> PathBuf {
+        self.root.join(OWN).join("new").join(id.as_str())
     }
 
     /// Where contents are that running sessions may need again.

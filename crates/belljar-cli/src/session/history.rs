@@ -140,9 +140,10 @@ fn shortened(text: &str) -> String {
 
 /// Without what could move a terminal's cursor.
 pub(crate) fn printable(line: &str) -> String {
-    line.chars()
-        .map(|character| if character.is_control() && character != '\t' { '\u{fffd}' } else { character })
-        .collect()
+    // Marks that turn the direction of text could make a name look like another.
+    let turns = |character| matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let odd = |character: char| character != '\t' && (character.is_control() || turns(character));
+    line.chars().map(|character| if odd(character) { '\u{fffd}' } else { character }).collect()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,12 +13,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use belljar_engine::{Changes, FileDoor, Interrupter, Rollback};
-use belljar_files::{Moment, PutBack, Tracked, TrackedSettings};
+use belljar_files::{Moment, PutBack, Tracked, TrackedSettings, clone_tree};
 use belljar_store::SessionId;
 
 use super::Place;
 use crate::Error;
-use crate::workspace::{StorageKind, WorkspacePolicy, Workspaces, is_manifest};
+use crate::workspace::{StorageKind, WorkspacePolicy, Workspaces, is_manifest, open_directory};
 
 /// Larger files are put aside only where their blocks can be shared.
 const MOST_FILE: u64 = 64 << 20;
@@ -37,6 +38,8 @@ pub(crate) struct Disk {
     /// Where the session sees it.
     guest: String,
     tracked: Arc<Mutex<Tracked>>,
+    /// What is seen in it that isn't its own.
+    ignored: Vec<String>,
     pub(crate) door: Arc<dyn FileDoor>,
     most_bytes: u64,
     most_files: u64,
@@ -65,9 +68,9 @@ impl Disk {
         polled: bool,
     ) -> Result<Self, Error> {
         let Place { spec, workspace: policy, .. } = place;
-        let ignored = workspaces.seen(id, policy)?.into_iter().map(|(at, _)| at).collect();
+        let ignored: Vec<String> = workspaces.seen(id, policy)?.into_iter().map(|(at, _)| at).collect();
         let settings = TrackedSettings {
-            ignored,
+            ignored: ignored.clone(),
             undo: spec.undo,
             most_file: MOST_FILE,
             most_total: MOST_KEPT,
@@ -81,6 +84,7 @@ impl Disk {
             id: id.clone(),
             guest: spec.workspace.clone(),
             tracked: Arc::new(Mutex::new(tracked)),
+            ignored,
             door: workspaces.door(id, &place.policy())?,
             most_bytes: spec.limits.file_bytes,
             most_files: spec.limits.file_count,
@@ -282,30 +286,49 @@ impl Disk {
         }
     }
 
-    /// Makes the directory of a child, with copies of the files at a moment. It must be new.
-    pub(crate) fn copy_to(&mut self, child: &SessionId, moment: &Moment) -> Result<(), Error> {
+    /// Makes the directory of a child, with copies of the files as they are now or were at a moment. It must be new.
+    pub(crate) fn copy_to(&mut self, child: &SessionId, moment: Option<&Moment>) -> Result<(), Error> {
+        let usage = self.tracked().poll().map_err(self.failed())?;
+        let most = self.most_bytes.max(usage.bytes);
         // Hard links share what copies don't.
-        let usage = self.tracked().usage();
-        if moment.bytes() > self.most_bytes.max(usage.bytes) {
+        if let Some(moment) = moment
+            && moment.bytes() > most
+        {
             let reason = format!("a copy of its files has {} bytes, more than it may", moment.bytes());
             return Err(self.failed()(io::Error::new(io::ErrorKind::StorageFull, reason)));
         }
-        if !self.workspaces.create(child)? {
-            let path = self.workspaces.thread(child);
-            return Err(Error::Workspace { path, source: io::ErrorKind::AlreadyExists.into() });
+        if !usage.complete && moment.is_none() {
+            let reason = "it has directories that nobody can look into: they are too deep, or closed";
+            return Err(self.failed()(io::Error::new(io::ErrorKind::InvalidInput, reason)));
         }
-        let copied = self.fill(child, moment);
+        let path = self.workspaces.thread(child);
+        let failed = |source| Error::Workspace { path: path.clone(), source };
+        if fs::symlink_metadata(&path).is_ok() {
+            return Err(failed(io::ErrorKind::AlreadyExists.into()));
+        }
+        // It is there whole or not at all. Somebody may have died here before.
+        let staging = self.workspaces.staging(child);
+        fs::create_dir_all(&staging).map_err(failed)?;
+        let opened = open_directory(&staging).map_err(failed)?;
+        belljar_files::empty_directory(&opened).map_err(failed)?;
+        let copied = self.fill(&opened, moment, most).and_then(|()| {
+            fs::create_dir_all(path.parent().unwrap_or(&path))?;
+            fs::rename(&staging, &path)
+        });
         if copied.is_err() {
-            let _ = self.workspaces.remove(child);
+            let _ = belljar_files::empty_directory(&opened).and_then(|()| fs::remove_dir(&staging));
         }
-        copied
+        copied.map_err(failed)
     }
 
-    fn fill(&self, child: &SessionId, moment: &Moment) -> Result<(), Error> {
-        let target = self.workspaces.directory(child)?;
-        // Nothing may be in the way.
-        belljar_files::empty_directory(&target).map_err(self.failed())?;
-        moment.write_to(target).map_err(self.failed())
+    fn fill(&self, target: &OwnedFd, moment: Option<&Moment>, most: u64) -> io::Result<()> {
+        match moment {
+            Some(moment) => moment.write_to(target.try_clone()?),
+            None => {
+                let own = open_directory(&self.workspaces.thread(&self.id))?;
+                clone_tree(own.as_fd(), target.as_fd(), &self.ignored, most).map(drop)
+            }
+        }
     }
 }
 

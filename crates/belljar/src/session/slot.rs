@@ -3,16 +3,12 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use belljar_engine::{
-    ALIASES, Cell, CellHost, CellReport, Changes, Descent, Engine, EngineError, ExceptionReport, FileDoor,
-    FileError, FileErrorCode, FileOp, FileReply, Guest, GuestSpec, Interrupter, Limits, Rollback, Snapshot,
-    State, Status,
-};
-use belljar_files::{Moment as Files, operations};
+use belljar_engine::{Cell, CellHost, Descent, Engine, EngineError, Guest, GuestSpec, Limits, Snapshot};
+use belljar_files::Moment as Files;
 use belljar_store::{CheckpointNote, Facts, HistoryEntry, Lease, Loaded, Moment, SessionId};
 
 use super::Switch;
-use super::disk::{Disk, Poller, is_on_disk};
+use super::disk::{Disk, is_on_disk};
 use super::verification::Verification;
 use crate::checkpoint::{Checkpoint, HeldCheckpoint, Which};
 use crate::sandbox::{Shared, check_layers};
@@ -23,8 +19,6 @@ use crate::{Error, Outcome, Policy, Request};
 const MOST_HELD: usize = 1000;
 /// How much of a cell's code a checkpoint shows.
 const EXCERPT: usize = 200;
-/// Bytes of a file that is read whole.
-const MOST_READ: u64 = 1 << 30;
 /// Bytes of JSON; a longer outcome isn't written to the history whole.
 const LONGEST_OUTCOME: usize = 1 << 20;
 
@@ -50,7 +44,7 @@ pub(crate) struct Slot {
     /// When its guest was told that time has passed.
     rested: Option<Instant>,
     /// Notes for the next outcome.
-    pending: Vec<String>,
+    pub(super) pending: Vec<String>,
 }
 
 /// What a session's guests are made from.
@@ -89,7 +83,7 @@ pub(crate) enum Life {
 /// What children start from.
 pub(crate) struct Ancestor {
     pub(crate) snapshot: Arc<dyn Snapshot>,
-    /// The files, if they are on disk.
+    /// The files of a checkpoint, if they are on disk.
     pub(crate) files: Option<Files>,
     pub(crate) checkpoint: Option<Checkpoint>,
 }
@@ -238,88 +232,6 @@ impl Slot {
         Ok(outcome)
     }
 
-    /// Something is about to run that may change files on disk. They are watched until what is returned is dropped.
-    pub(super) fn begin(&mut self) -> Result<Option<Poller>, Error> {
-        let switch = Arc::clone(&self.switch);
-        match &mut self.live()?.disk {
-            Some(disk) => disk.begin(switch as Arc<dyn Interrupter>),
-            None => Ok(None),
-        }
-    }
-
-    /// A cell that was quicker than those who look at the quota is taken back now, if that can be.
-    fn check_quota(&mut self, number: u32, report: &mut CellReport) -> Result<(), Error> {
-        let keeps = self.place.spec.rollback != Rollback::Never;
-        let Live { guest, disk: Some(disk), .. } = self.live()? else { return Ok(()) };
-        if report.status == Status::DiskFull {
-            guest.end_processes();
-        }
-        if report.status == Status::Error
-            && disk.is_polled()
-            && report.exception.as_ref().is_some_and(is_too_large)
-        {
-            // No file may be larger than all of them together.
-            (report.status, report.reason) = (Status::DiskFull, Some(disk.quota()));
-        }
-        if report.state != State::Kept || !disk.is_overfull()? {
-            return Ok(());
-        }
-        (report.status, report.reason) = (Status::DiskFull, Some(disk.quota()));
-        guest.end_processes();
-        if keeps {
-            guest.settle();
-            let undone =
-                guest.undoable().is_ok_and(|cells| cells.first() == Some(&number)) && guest.undo(1).is_ok();
-            if undone {
-                report.state = State::RolledBack;
-                report.changes = Changes::default();
-            } else if let Some(note) = disk.roll_back()? {
-                report.notes.push(note);
-            } else {
-                report.notes.push("the cell's files were taken back, and its variables stay".to_owned());
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends what runs in the background if it fills the disk.
-    pub(crate) fn check_background(&mut self) {
-        let hidden = self.switch.hidden_bytes();
-        let Life::Live(live) = &mut self.life else { return };
-        let Live { guest, disk: Some(disk), .. } = live.as_mut() else { return };
-        if disk.is_filled_meanwhile(hidden).unwrap_or(false) {
-            guest.end_processes();
-            let note = "processes in the background were ended, since the workspace was full".to_owned();
-            if !self.pending.contains(&note) {
-                self.pending.push(note);
-            }
-        }
-    }
-
-    /// It has ended: adds what it changed on disk, or puts that back.
-    pub(super) fn end(
-        &mut self,
-        state: State,
-        changes: &mut Changes,
-        notes: &mut Vec<String>,
-    ) -> Result<(), Error> {
-        let cell = self.cells;
-        let Some(disk) = &mut self.live()?.disk else { return Ok(()) };
-        match state {
-            State::RolledBack => notes.extend(disk.roll_back()?),
-            State::Kept | State::Lost => disk.finish(cell, changes)?,
-        }
-        Ok(())
-    }
-
-    /// Bytes of files on disk that the engine doesn't count.
-    pub(super) fn disk_bytes(&self) -> u64 {
-        match &self.life {
-            Life::Live(live) => live.disk.as_ref().map_or(0, Disk::uncounted),
-            Life::Asleep | Life::Closed => 0,
-        }
-    }
-
     pub(super) fn commit_if_each(&mut self) -> Result<(), Error> {
         if self.registered && self.shared.commits_each_cell() { self.commit() } else { Ok(()) }
     }
@@ -349,48 +261,6 @@ impl Slot {
             self.life = if self.registered { Life::Asleep } else { Life::Closed };
         }
         error.into()
-    }
-
-    /// Does something with the files of a workspace in memory.
-    pub(crate) fn file(&mut self, operation: FileOp) -> Result<FileReply, FileError> {
-        let failed = |error: Error| FileError::told(FileErrorCode::Failed, "", error.to_string());
-        let changes = operation.changes();
-        let live = self.live().map_err(failed)?;
-        live.changed |= changes;
-        live.guest.file(operation)
-    }
-
-    /// Reads a file, by an absolute guest path or one below the workspace.
-    pub(crate) fn read_file(&mut self, path: &str) -> Result<Vec<u8>, Error> {
-        match self.own_file(path) {
-            Some((door, relative)) => Ok(operations::read(door.as_ref(), &relative, MOST_READ)?),
-            None => {
-                let path = self.place.guest_path(path);
-                self.with_guest(|guest| guest.read_file(&path))
-            }
-        }
-    }
-
-    /// Writes a file, likewise.
-    pub(crate) fn write_file(&mut self, path: &str, contents: &[u8]) -> Result<(), Error> {
-        match self.own_file(path) {
-            Some((door, relative)) => {
-                operations::write(door.as_ref(), &relative, &mut &*contents)?;
-                Ok(())
-            }
-            None => {
-                let path = self.place.guest_path(path);
-                self.live()?.changed = true;
-                self.with_guest(|guest| guest.write_file(&path, contents))
-            }
-        }
-    }
-
-    /// A file in a workspace on disk.
-    fn own_file(&mut self, path: &str) -> Option<(Arc<dyn FileDoor>, String)> {
-        let door = Arc::clone(&self.live().ok()?.disk.as_ref()?.door);
-        let relative = operations::path::workspace_path(path, &self.place.spec.workspace, &ALIASES).ok()?;
-        Some((door, relative))
     }
 
     /// Makes the last cell's effects final.
@@ -557,8 +427,7 @@ impl Slot {
     pub(crate) fn parent_snapshot(&mut self, which: Option<&Which>) -> Result<Ancestor, Error> {
         let Some(which) = which else {
             let snapshot = self.with_guest(|guest| guest.snapshot())?;
-            let files = self.live()?.disk.as_mut().map(Disk::moment).transpose()?;
-            return Ok(Ancestor { snapshot, files, checkpoint: None });
+            return Ok(Ancestor { snapshot, files: None, checkpoint: None });
         };
         let checkpoint = self.find(which)?;
         let (snapshot, files) = (self.snapshot_of(checkpoint.number)?, self.files_of(checkpoint.number)?);
@@ -736,12 +605,6 @@ fn wake(shared: &Arc<Shared>, place: &Place, lease: Lease) -> Result<Live, Error
 
 fn facts(cells: u32, snapshot: &dyn Snapshot, on_disk: u64) -> Facts {
     Facts { cells, memory_bytes: snapshot.memory_bytes(), file_bytes: snapshot.file_bytes() + on_disk }
-}
-
-/// Whether a file was to be larger than a file may be.
-fn is_too_large(raised: &ExceptionReport) -> bool {
-    raised.kind == "OSError"
-        && raised.message.starts_with(&format!("[Errno {}]", rustix::io::Errno::FBIG.raw_os_error()))
 }
 
 fn excerpt(code: &str) -> String {
