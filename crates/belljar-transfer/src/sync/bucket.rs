@@ -82,6 +82,42 @@ impl S3Place {
         let (bucket, prefix) = (bucket.to_owned(), prefix.to_owned());
         Ok(Self { bucket, prefix, endpoint: None, region: None, credentials: None })
     }
+
+    /// A client of the bucket. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// If what is given can't be a bucket's place.
+    pub fn connect(&self) -> Result<AmazonS3> {
+        // Whoever embeds this may have chosen a provider already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let options = ClientOptions::new().with_timeout(PATIENCE).with_connect_timeout(CONNECT);
+        let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_FOR, ..RetryConfig::default() };
+        let mut builder = AmazonS3Builder::new()
+            .with_client_options(options)
+            .with_retry(retry)
+            .with_bucket_name(&self.bucket)
+            .with_region(self.region.as_deref().unwrap_or("us-east-1"));
+        if let Some(endpoint) = &self.endpoint {
+            builder = builder.with_endpoint(endpoint).with_allow_http(endpoint.starts_with("http://"));
+        }
+        builder = match &self.credentials {
+            Some(credentials) => {
+                builder = builder
+                    .with_access_key_id(&credentials.key_id)
+                    .with_secret_access_key(&credentials.secret);
+                match &credentials.token {
+                    Some(token) => builder.with_token(token),
+                    None => builder,
+                }
+            }
+            None => builder.with_skip_signature(true),
+        };
+        builder.build().map_err(|error| self.failed(error.to_string()))
+    }
+
+    fn failed(&self, reason: String) -> TransferError {
+        TransferError::Bucket { action: "open", path: self.bucket.clone(), reason }
+    }
 }
 
 /// An open bucket. Its requests run on the thread that asks.
@@ -110,35 +146,11 @@ pub(super) struct Contents {
 
 impl Bucket {
     pub(super) fn open(place: &S3Place) -> Result<Self> {
-        // Whoever embeds this may have chosen a provider already, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let options = ClientOptions::new().with_timeout(PATIENCE).with_connect_timeout(CONNECT);
-        let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_FOR, ..RetryConfig::default() };
-        let mut builder = AmazonS3Builder::new()
-            .with_client_options(options)
-            .with_retry(retry)
-            .with_bucket_name(&place.bucket)
-            .with_region(place.region.as_deref().unwrap_or("us-east-1"));
-        if let Some(endpoint) = &place.endpoint {
-            builder = builder.with_endpoint(endpoint).with_allow_http(endpoint.starts_with("http://"));
-        }
-        builder = match &place.credentials {
-            Some(credentials) => {
-                builder = builder
-                    .with_access_key_id(&credentials.key_id)
-                    .with_secret_access_key(&credentials.secret);
-                match &credentials.token {
-                    Some(token) => builder.with_token(token),
-                    None => builder,
-                }
-            }
-            None => builder.with_skip_signature(true),
-        };
-        let failed =
-            |reason: String| TransferError::Bucket { action: "open", path: place.bucket.clone(), reason };
-        let store = builder.build().map_err(|error| failed(error.to_string()))?;
-        let runtime =
-            Builder::new_current_thread().enable_all().build().map_err(|error| failed(error.to_string()))?;
+        let store = place.connect()?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| place.failed(error.to_string()))?;
         Ok(Self { store, runtime, prefix: place.prefix.clone() })
     }
 
