@@ -1,9 +1,11 @@
 //! What Belljar does, shown from outside. One module for each thing that a user of the library counts on.
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
 
+mod artifacts;
 mod awaiting;
 mod checkpoints;
 mod concurrency;
+mod datasets;
 mod determinism;
 mod displays;
 mod exits;

@@ -55,7 +55,13 @@ impl RootArguments {
 fn thread(name: &str, registry: &Registry, root: &Workspaces) -> Result<(SessionId, Workspaces), Error> {
     let id = SessionId::parse(name)?;
     let own = registry.files(name).ok().flatten().and_then(|files| files.directory().cloned());
-    let own = own.and_then(|directory| Some(Workspaces::open(directory.parent()?.parent()?)));
+    let own = own.and_then(|directory| {
+        let above = directory.parent()?;
+        match above.ends_with("threads") {
+            true => Some(Workspaces::open(above.parent()?)),
+            false => Some(Workspaces::open(above).flat(true)),
+        }
+    });
     let workspaces = own.unwrap_or_else(|| root.clone());
     match workspaces.thread(&id).is_dir() {
         true => Ok((id, workspaces)),

@@ -15,24 +15,32 @@ pub struct Request {
     pub code: Vec<u8>,
     /// The file name that tracebacks show; `<cell N>` where there is none.
     pub file: Option<String>,
+    /// What the agent's framework calls the tool call that this is; artifacts remember it.
+    pub tool_call: Option<String>,
 }
 
 impl Request {
     /// Code that came from a file of this name.
     pub fn from_file(name: impl Into<String>, code: impl Into<Vec<u8>>) -> Self {
-        Self { code: code.into(), file: Some(name.into()) }
+        Self { code: code.into(), file: Some(name.into()), tool_call: None }
+    }
+
+    /// Says which tool call of an agent's framework this is.
+    pub fn tool_call(mut self, id: impl Into<String>) -> Self {
+        self.tool_call = Some(id.into());
+        self
     }
 }
 
 impl From<&str> for Request {
     fn from(code: &str) -> Self {
-        Self { code: code.as_bytes().to_vec(), file: None }
+        code.as_bytes().to_vec().into()
     }
 }
 
 impl From<String> for Request {
     fn from(code: String) -> Self {
-        Self { code: code.into_bytes(), file: None }
+        code.into_bytes().into()
     }
 }
 
@@ -50,7 +58,7 @@ impl From<&[u8]> for Request {
 
 impl From<Vec<u8>> for Request {
     fn from(code: Vec<u8>) -> Self {
-        Self { code, file: None }
+        Self { code, file: None, tool_call: None }
     }
 }
 

@@ -8,6 +8,7 @@ use belljar_engine::{Command, CommandReport, Status};
 use serde::{Deserialize, Serialize};
 
 use crate::PolicyError;
+use crate::artifacts::{Artifact, Refused};
 use crate::outcome::{Cut, OUTCOME_VERSION, Usage, stream};
 use crate::policy::{check_timeout, check_variables};
 
@@ -136,6 +137,12 @@ pub struct CommandOutcome {
     pub files_deleted: Vec<String>,
     /// There were more than these lists hold.
     pub files_truncated: bool,
+    /// What it left under `artifacts/`, as far as it was kept.
+    #[serde(default)]
+    pub artifacts: Vec<Artifact>,
+    /// What it left there and wasn't kept; it is still in the workspace.
+    #[serde(default)]
+    pub artifacts_refused: Vec<Refused>,
     /// What it used.
     pub usage: Usage,
     /// The session that it ran in.
@@ -161,6 +168,8 @@ impl CommandOutcome {
             files_modified: report.changes.modified,
             files_deleted: report.changes.deleted,
             files_truncated: report.changes.truncated,
+            artifacts: Vec::new(),
+            artifacts_refused: Vec::new(),
             usage: Usage::from(report.usage),
             session,
             notes: report.notes,

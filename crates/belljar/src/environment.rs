@@ -129,10 +129,10 @@ impl Environment {
     /// All that an engine needs; in about a millisecond if it was made before.
     pub(crate) fn assemble(&self, runtimes: &Runtimes, progress: &dyn Progress) -> Result<Assembled, Error> {
         let cache = runtimes.cache()?;
-        let site = self.site(runtimes, &cache, progress)?;
+        let (site, lock) = self.site(runtimes, &cache, progress)?.unzip();
         let runtime = runtimes.maker(cache.clone()).extensions(linked(site.as_ref())).ensure(progress)?;
         let layer = self.layer(&cache, site.as_ref())?;
-        Ok(Assembled { runtime, cache, layer, site })
+        Ok(Assembled { runtime, cache, layer, site, lock })
     }
 
     fn layer(&self, cache: &Cache, site: Option<&Site>) -> Result<Layer, Error> {
@@ -186,7 +186,7 @@ impl Environment {
         runtimes: &Runtimes,
         cache: &Cache,
         progress: &dyn Progress,
-    ) -> Result<Option<Site>, Error> {
+    ) -> Result<Option<(Site, Lock)>, Error> {
         if self.packages.is_empty() && self.lock.is_none() {
             return Ok(None);
         }
@@ -198,8 +198,8 @@ impl Environment {
         };
         let compiler = Bytecode { runtimes };
         match resolver.find(&lock, &compiler) {
-            Some(site) => Ok(Some(site)),
-            None => Ok(Some(resolver.install(&lock, &compiler, progress)?)),
+            Some(site) => Ok(Some((site, lock))),
+            None => Ok(Some((resolver.install(&lock, &compiler, progress)?, lock))),
         }
     }
 }
@@ -210,6 +210,8 @@ pub(crate) struct Assembled {
     pub(crate) cache: Cache,
     pub(crate) layer: Layer,
     site: Option<Site>,
+    /// Which packages exactly.
+    pub(crate) lock: Option<Lock>,
 }
 
 impl Assembled {

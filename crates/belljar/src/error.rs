@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use belljar_artifacts::{ArtifactError, LinkError};
+use belljar_datasets::DatasetError;
 use belljar_engine::{EngineError, FileError, FileErrorCode};
 use belljar_native::NativeError;
 use belljar_packages::PackageError;
@@ -72,6 +74,51 @@ pub enum Error {
     /// Packages couldn't be had; nothing was started, and nothing is half installed.
     #[error(transparent)]
     Package(#[from] PackageError),
+    /// The artifacts' store failed. What was acknowledged is kept.
+    #[error(transparent)]
+    Artifact(#[from] ArtifactError),
+    /// A signed link isn't good.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// A dataset can't be had. Nothing was staged.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// The sandbox has no place for artifacts.
+    #[error("the sandbox keeps no artifacts")]
+    NoArtifacts,
+    /// The sandbox has no place for datasets.
+    #[error("the sandbox has no place for datasets")]
+    NoDatasets,
+    /// The policy stages no datasets.
+    #[error("datasets are not staged into this session")]
+    NotStaged,
+    /// The policy doesn't let the session have a dataset.
+    #[error("the session may not have the dataset {name:?}")]
+    DatasetRefused {
+        /// Its name.
+        name: String,
+    },
+    /// Contents in a directory have no links of their own.
+    #[error("the artifacts are in a directory, which gives no links of its own")]
+    NoBucket,
+    /// A file of the host's couldn't be written. Nothing is half written.
+    #[error("{} cannot be written: {source}", path.display())]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// An artifact can't be made again here. It is as it was.
+    #[error("the artifact {artifact} cannot be made again: {reason}")]
+    NotRepeatable {
+        /// Its id.
+        artifact: String,
+        /// Why.
+        reason: String,
+        /// What to do about it.
+        advice: String,
+    },
     /// There is no environment of that name.
     #[error("there is no environment {name:?}")]
     NoSuchEnvironment {
@@ -250,6 +297,22 @@ impl Error {
             ),
             Self::Cache(error) => Some(error.hint().to_owned()),
             Self::Package(error) => error.hint(),
+            Self::Artifact(error) => error.hint(),
+            Self::Link(error) => error.hint(),
+            Self::Dataset(error) => error.hint(),
+            Self::NoArtifacts => {
+                Some("set a state directory, or name a place for artifacts when the sandbox is built".to_owned())
+            }
+            Self::NoDatasets => {
+                Some("set a state directory, or name one for datasets when the sandbox is built".to_owned())
+            }
+            Self::NotStaged => {
+                Some("make the session with `--dataset-access api`, or `hybrid`".to_owned())
+            }
+            Self::DatasetRefused { .. } => Some("its policy lists those that it may have".to_owned()),
+            Self::NoBucket => Some("leave out --direct".to_owned()),
+            Self::Output { .. } => Some("name a file in a directory that is there and can be written".to_owned()),
+            Self::NotRepeatable { advice, .. } => Some(advice.clone()),
             Self::NoSuchEnvironment { .. } => Some(
                 "`belljar env ls` lists those that are there; `belljar env create NAME --package …` makes one"
                     .to_owned(),

@@ -15,7 +15,7 @@ const ROUND: Duration = Duration::from_millis(500);
 const SOON: Duration = Duration::from_millis(20);
 
 /// What sessions in the registry may have while they are awake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rules {
     /// How long one may be idle; `None` is forever.
     pub(crate) idle: Option<Duration>,

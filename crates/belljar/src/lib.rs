@@ -41,10 +41,12 @@
 //! | `tool` | [`Tool`]: a host function that guest code calls |
 #![forbid(unsafe_code)]
 
+mod artifacts;
 mod cell;
 mod checkpoint;
 mod command;
 mod config;
+mod datasets;
 mod environment;
 mod error;
 mod events;
@@ -65,8 +67,15 @@ mod session;
 mod tool;
 mod tool_threads;
 mod transfer;
+mod verify;
 mod workspace;
 
+pub use artifacts::{
+    Artifact, ArtifactError, ArtifactFilter, ArtifactHook, ArtifactId, ArtifactPolicy, ArtifactScope, ArtifactSettings,
+    Artifacts, BlobPlace, Candidate, CellRecord, CollectOptions, CollectedArtifacts, Contents, Database, DatasetUse,
+    Disposition, Grant, LinkError, LinkOptions, Origin, Provenance, RecordKind, Refusal, Refused, StoreLimits,
+    StoreUsage,
+};
 pub use belljar_engine::{
     Clock, Entropy, Event, FileDoor, FileEntry, FileError, FileErrorCode, FileKind, FileStat, Layer,
     MimeBundle, Mount, MountAccess, ProcessInfo, ProcessOutput, Rollback, Spill, State, ToolFailure,
@@ -80,6 +89,10 @@ pub use cell::{Request, Running, RunningCell, RunningCommand};
 pub use checkpoint::{Checkpoint, Which};
 pub use command::{CommandOutcome, CommandRequest};
 pub use config::{Config, ConfigError, Place as ConfigPlace};
+pub use datasets::{
+    Cached, Dataset, DatasetAccess, DatasetError, DatasetPolicy, DatasetProblem, DatasetSource, Datasets, FetchFailure,
+    FetchOptions, FetchRequest, Fetched, Fetcher, NewDataset, Staged,
+};
 pub use environment::{
     EngineKind, Environment, EnvironmentInfo, Environments, NamedEnvironment, PackageInfo,
 };
@@ -111,4 +124,5 @@ pub use transfer::{
     Migration, Place, QuietTransfer, S3Credentials, S3Place, Skipped, SkippedList, Step, SyncOptions, Synced,
     TransferError, TransferProgress,
 };
+pub use verify::{Verdict, Verified};
 pub use workspace::{StorageKind, WorkspacePolicy, Workspaces};

@@ -8,6 +8,8 @@ pub use belljar_engine::{Status, TraceFrame};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::artifacts::{Artifact, DatasetUse, Refused};
+
 /// The version of [`Outcome`]'s JSON. It grows when a field is removed or changes its meaning; new fields
 /// don't raise it.
 pub const OUTCOME_VERSION: u32 = 1;
@@ -45,6 +47,15 @@ pub struct Outcome {
     pub files_deleted: Vec<String>,
     /// There were more than these lists hold.
     pub files_truncated: bool,
+    /// What it left under `artifacts/`, as far as it was kept.
+    #[serde(default)]
+    pub artifacts: Vec<Artifact>,
+    /// What it left there and wasn't kept; it is still in the workspace.
+    #[serde(default)]
+    pub artifacts_refused: Vec<Refused>,
+    /// The datasets that it could read.
+    #[serde(default)]
+    pub datasets: Vec<DatasetUse>,
     /// What it used.
     pub usage: Usage,
     /// The session afterwards.
@@ -141,6 +152,9 @@ impl Outcome {
             files_modified: report.changes.modified,
             files_deleted: report.changes.deleted,
             files_truncated: report.changes.truncated,
+            artifacts: Vec::new(),
+            artifacts_refused: Vec::new(),
+            datasets: Vec::new(),
             usage: Usage::from(report.usage),
             session: SessionState { id, cell, state: report.state },
             notes: report.notes,

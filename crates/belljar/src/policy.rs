@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use belljar_engine::{Clock, Entropy, GuestSpec, Limits, Mount, Rollback, Spill};
+use belljar_engine::{Clock, Entropy, GuestSpec, Limits, Mount, MountAccess, Rollback, Spill};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::EngineKind;
+use crate::artifacts::ArtifactPolicy;
+use crate::datasets::{DatasetPolicy, LOCAL};
+use crate::session::SHELF;
 use crate::workspace::{StorageKind, WorkspacePolicy};
 
 /// What a session may use. Everything that isn't allowed here is refused.
@@ -35,6 +38,8 @@ use crate::workspace::{StorageKind, WorkspacePolicy};
 /// | `spill` | what is larger than 50 MiB goes to disk while the session idles, with the native engine |
 /// | `install` | code can't install packages |
 /// | `workspace` | files in memory, seen at `/workspace` |
+/// | `artifacts` | what cells leave under `artifacts/` is kept, where the sandbox has a place for it |
+/// | `datasets` | none |
 ///
 /// The numbers that depend on the engine are in [`Policy::for_engine`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -89,6 +94,10 @@ pub struct Policy {
     pub install: bool,
     /// Where the session's files are, and what it sees beside them.
     pub workspace: WorkspacePolicy,
+    /// What becomes of what cells leave under `artifacts/`.
+    pub artifacts: ArtifactPolicy,
+    /// Which datasets it has.
+    pub datasets: DatasetPolicy,
 }
 
 /// Where the clock of a repeatable run stands: 2020-01-01, a time at which certificates and the like make
@@ -131,6 +140,8 @@ impl Default for Policy {
             spill: Spill::default(),
             install: false,
             workspace: WorkspacePolicy::default(),
+            artifacts: ArtifactPolicy::default(),
+            datasets: DatasetPolicy::default(),
         }
     }
 }
@@ -191,6 +202,12 @@ pub enum PolicyError {
     /// Not the name of a user.
     #[error("{0:?} is not the name of a user")]
     User(String),
+    /// Datasets are to be local, and it isn't said where.
+    #[error("local datasets need a directory of the host")]
+    NoDatasets,
+    /// There is no such directory.
+    #[error("there is no directory {} with datasets", .0.display())]
+    DatasetDirectory(std::path::PathBuf),
 }
 
 impl PolicyError {
@@ -231,6 +248,10 @@ impl PolicyError {
                     .to_owned()
             }
             Self::Skills(_) => "use a relative path such as .skills, without '..'".to_owned(),
+            Self::NoDatasets => {
+                "name it with --datasets DIR, DATASETS_HOST_RO or `datasets.directory`".to_owned()
+            }
+            Self::DatasetDirectory(_) => "make it, or name another one with --datasets".to_owned(),
             Self::User(_) => {
                 "use up to 64 letters, digits, '.', '_' and '-', the first a letter or digit, and not `system`"
                     .to_owned()
@@ -259,10 +280,11 @@ impl Policy {
         self.check_machine(engine)?;
         check_variables(&self.env)?;
         self.workspace.check()?;
+        self.datasets.check()?;
         for mount in &self.mounts {
-            let taken = ["/", "/python", "/usr"].contains(&mount.guest.trim_end_matches('/'))
+            let taken = ["/", "/python", "/usr", SHELF].contains(&mount.guest.trim_end_matches('/'))
                 || mount.guest.trim_end_matches('/').is_empty()
-                || ["/python", "/usr/share/zoneinfo"]
+                || ["/python", "/usr/share/zoneinfo", SHELF]
                     .iter()
                     .any(|own| Path::new(&mount.guest).starts_with(own));
             if !mount.guest.starts_with('/') || taken {
@@ -286,7 +308,7 @@ impl Policy {
                 cpu_time: self.cpu_time,
                 ..Limits::default()
             },
-            mounts: self.mounts.clone(),
+            mounts: self.mounts.iter().cloned().chain(self.local_datasets()).collect(),
             env: self.env.clone(),
             clock: self.clock,
             entropy: self.entropy,
@@ -299,6 +321,13 @@ impl Policy {
             workspace: self.workspace.path.clone(),
             ..GuestSpec::default()
         })
+    }
+
+    /// The host's own datasets, as a mount.
+    fn local_datasets(&self) -> Option<Mount> {
+        let host = self.datasets.directory.clone().filter(|_| self.datasets.access.is_local())?;
+        let taken = self.mounts.iter().any(|mount| mount.guest.trim_end_matches('/') == LOCAL);
+        (!taken).then(|| Mount { host, guest: LOCAL.to_owned(), access: MountAccess::ReadOnly })
     }
 
     /// What one engine can keep and the other can't. A limit that nobody enforces is refused.
@@ -439,7 +468,7 @@ mod tests {
     fn a_policy_of_an_earlier_version_can_be_read() {
         let mut recorded = serde_json::to_value(Policy::default()).expect("it is plain");
         let fields = recorded.as_object_mut().expect("an object");
-        for new in ["cpus", "processes", "cpu_time", "require", "spill", "install", "workspace"] {
+        for new in ["cpus", "processes", "cpu_time", "require", "spill", "install", "workspace", "artifacts", "datasets"] {
             assert!(fields.remove(new).is_some(), "{new}");
         }
         assert_eq!(serde_json::from_value::<Policy>(recorded).ok(), Some(Policy::default()));

@@ -60,6 +60,11 @@ impl Recipe {
         }
     }
 
+    /// The lock, if there are packages.
+    pub(crate) fn lock(&self) -> Option<&str> {
+        Some(self.lock.as_str()).filter(|lock| !lock.is_empty())
+    }
+
     /// Whether the environment that is pinned in a directory is a native one.
     pub(crate) fn is_in(directory: &Path) -> bool {
         directory.join(FILE).is_file()

@@ -14,7 +14,8 @@ use serde::Serialize;
 use crate::history::History;
 use crate::recipe::{Recipe, is_recipe};
 use crate::sandbox::{ENGINE_LABEL, engine_label};
-use crate::session::is_on_disk;
+use crate::datasets::DatasetPolicy;
+use crate::session::{KeptPlaces, is_on_disk, shelves_of};
 use crate::workspace::{WorkspacePolicy, Workspaces};
 use crate::{Checkpoint, EngineKind, Environment, Error, Files, Policy, Runtimes, default_state_dir};
 
@@ -174,6 +175,7 @@ impl Registry {
         // Directories are the other machine's, too.
         let WorkspacePolicy { storage, .. } = policy.workspace;
         policy.workspace = WorkspacePolicy { storage, ..WorkspacePolicy::default() };
+        policy.datasets = DatasetPolicy { allow: policy.datasets.allow.take(), ..DatasetPolicy::default() };
         let workspace = policy.workspace.clone();
         let policy = serde_json::to_value(&policy).unwrap_or_default();
         let labels = engine_label(self.engine_of(&lease.record().environment));
@@ -235,6 +237,7 @@ impl Registry {
                 let policy =
                     serde_json::from_value::<Policy>(lease.record().policy.clone()).unwrap_or_default();
                 lease.close()?;
+                self.clear_shelf(&id)?;
                 match is_on_disk(&policy.workspace) {
                     true => self.workspaces_of(&policy.workspace).forget(&id),
                     false => Ok(()),
@@ -254,7 +257,8 @@ impl Registry {
 
     /// Where a session's workspace is.
     pub fn workspaces_of(&self, policy: &WorkspacePolicy) -> Workspaces {
-        policy.root.as_ref().map_or_else(|| self.workspaces(), Workspaces::open)
+        let open = |root| Workspaces::open(root).flat(policy.flat);
+        policy.root.as_ref().map_or_else(|| self.workspaces(), open)
     }
 
     /// The files of a session whose workspace is on disk, without waking it; `None` if it is in memory.
@@ -308,6 +312,12 @@ impl Registry {
     /// Bytes on disk.
     pub fn disk_bytes(&self) -> Result<u64, Error> {
         Ok(self.store.usage(&self.tenant)?)
+    }
+
+    /// Forgets what a session had on its shelf.
+    fn clear_shelf(&self, id: &SessionId) -> Result<(), Error> {
+        let shelves = Some(shelves_of(self.store.root()).join(self.tenant.as_str()));
+        KeptPlaces { shelves, ..KeptPlaces::default() }.clear(id)
     }
 
     fn lease(&self, name: &str) -> Result<Lease, Error> {

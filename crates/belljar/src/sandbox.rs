@@ -7,23 +7,25 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use belljar_engine::{Engine, GuestSpec, Layer, Storage};
+use belljar_engine::{Engine, Entropy, GuestSpec, Layer, Storage};
 use belljar_runtime::Quiet;
-use belljar_store::{Lease, NewSession, SessionId, Store, StoreError, Tenant};
+use belljar_store::{Lease, NewSession, SessionId, SessionRecord, Store, StoreError, Tenant};
 use belljar_wasm::{Tracking, WasmEngine};
 
 pub use self::builder::SandboxBuilder;
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, Rules};
 use crate::recipe::Recipe;
-use crate::session::{Disk, Live, Place, Slot, Verification, is_on_disk};
+use crate::session::{Disk, KeptPlaces, Lineage, Live, Place, Slot, Verification, is_on_disk};
 use crate::tool::ToolTable;
 use crate::workspace::{WorkspacePolicy, Workspaces};
-use crate::{EngineKind, Error, Outcome, Policy, PolicyError, Registry, Request, Runtimes, Session};
+use crate::{
+    Artifacts, Datasets, EngineKind, Error, History, Outcome, Policy, PolicyError, Registry, Request, Runtimes, Session,
+};
 
 /// Makes sessions. Made once and shared; cloning it is cheap.
 #[derive(Clone)]
 pub struct Sandbox {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// What a sandbox and its sessions share.
@@ -37,6 +39,10 @@ pub(crate) struct Shared {
     /// Where files on disk are, if the policy doesn't say.
     workspaces: Option<Workspaces>,
     pub(crate) keeper: Keeper,
+    /// Where artifacts and datasets are.
+    pub(crate) kept: KeptPlaces,
+    /// The packages of the environment, exactly.
+    lock: Option<String>,
     /// Engines for sessions that were made in another environment.
     others: Mutex<BTreeMap<String, Arc<dyn Engine>>>,
     runtimes: Runtimes,
@@ -44,6 +50,7 @@ pub(crate) struct Shared {
 }
 
 /// How the engine's environment is put aside for sessions that are kept.
+#[derive(Clone)]
 enum Origin {
     Wasm(WasmEngine),
     Native(Recipe),
@@ -66,6 +73,7 @@ impl Origin {
 }
 
 /// Where sessions are kept.
+#[derive(Clone)]
 pub(crate) struct Keeping {
     pub(crate) store: Store,
     pub(crate) tenant: Tenant,
@@ -96,8 +104,14 @@ impl Sandbox {
 
     /// A new session, made on this thread.
     pub fn session_blocking(&self) -> Result<Session, Error> {
+        self.session_with_blocking(|_| ())
+    }
+
+    /// A new session with a policy of its own: `change` is given the sandbox's.
+    pub fn session_with_blocking(&self, change: impl FnOnce(&mut Policy)) -> Result<Session, Error> {
         let id = SessionId::generate();
-        let place = self.shared.place(&id)?;
+        let (base, policy) = self.shared.own(change, self.engine())?;
+        let place = self.shared.place_of(&id, base, Arc::new(policy), Vec::new())?;
         let live = self.shared.boot(&id, &place)?;
         let shared = Arc::clone(&self.shared);
         Ok(Session::new(Slot::new(id, shared, place, Arc::default(), Some(live), false)))
@@ -121,15 +135,10 @@ impl Sandbox {
         name: Option<&str>,
         change: impl FnOnce(&mut Policy),
     ) -> Result<Session, Error> {
-        let mut policy = self.shared.policy.clone();
-        change(&mut policy);
-        let base = match policy == self.shared.policy {
-            true => Arc::clone(&self.shared.spec),
-            false => self.shared.spec_for(&policy, self.engine())?,
-        };
+        let (base, policy) = self.shared.own(change, self.engine())?;
         let id = name.map(SessionId::parse).transpose()?.unwrap_or_else(SessionId::generate);
         self.shared.check_free(&id)?;
-        let place = self.shared.place_of(&id, base, policy.workspace.clone())?;
+        let place = self.shared.place_of(&id, base, Arc::new(policy.clone()), Vec::new())?;
         // First the guest: what can't be booted isn't registered.
         let mut live = self.shared.boot(&id, &place)?;
         live.lease = Some(self.shared.register(id.clone(), policy)?);
@@ -201,10 +210,21 @@ impl Sandbox {
             return Err(PolicyError::Kept(made.storage).into());
         }
         let base = self.shared.spec_for(&policy, self.shared.kind_of(&record.environment))?;
-        let place = self.shared.place_of(&id, base, policy.workspace)?;
+        let ancestors = keeping.ancestors(&record);
+        let place = self.shared.place_of(&id, base, Arc::new(policy), ancestors)?;
         let mut slot = Slot::new(id, Arc::clone(&self.shared), place, Arc::default(), None, true);
         slot.cells = record.cells;
         Ok(Session::new(slot))
+    }
+
+    /// What came out of its sessions.
+    pub fn artifacts(&self) -> Result<Artifacts, Error> {
+        self.shared.kept.artifacts.clone().ok_or(Error::NoArtifacts)
+    }
+
+    /// What can go into its sessions.
+    pub fn datasets(&self) -> Result<Datasets, Error> {
+        self.shared.kept.datasets.clone().ok_or(Error::NoDatasets)
     }
 
     /// The sessions in the sandbox's state directory.
@@ -232,6 +252,11 @@ impl Sandbox {
     ) -> Result<T, Error> {
         let sandbox = self.clone();
         tokio::task::spawn_blocking(move || body(&sandbox)).await.unwrap_or(Err(Error::Abandoned))
+    }
+
+    /// What new sessions may use.
+    pub fn policy(&self) -> &Policy {
+        &self.shared.policy
     }
 
     /// Names the environment of new sessions by what is in it.
@@ -284,6 +309,25 @@ pub(crate) fn check_layers(engine: &dyn Engine, spec: &GuestSpec) -> Result<(), 
 }
 
 impl Shared {
+    /// The same with another environment, which was put aside.
+    pub(crate) fn with_engine(&self, environment: &str) -> Result<Self, Error> {
+        Ok(Self {
+            engine: self.engine_for(environment)?,
+            origin: self.origin.clone(),
+            spec: Arc::clone(&self.spec),
+            policy: self.policy.clone(),
+            tools: Arc::clone(&self.tools),
+            keeping: self.keeping.clone(),
+            workspaces: self.workspaces.clone(),
+            keeper: Keeper::new(Rules::default()),
+            kept: self.kept.clone(),
+            lock: self.lock_of(environment),
+            others: Mutex::default(),
+            runtimes: self.runtimes.clone(),
+            tracking: self.tracking,
+        })
+    }
+
     pub(crate) fn keeping(&self) -> Result<&Keeping, Error> {
         self.keeping.as_ref().ok_or(Error::NotRegistered)
     }
@@ -372,14 +416,41 @@ impl Shared {
     /// Where workspaces are that this policy speaks of.
     pub(crate) fn workspaces(&self, policy: &WorkspacePolicy) -> Result<Workspaces, Error> {
         match &policy.root {
-            Some(root) => Ok(Workspaces::open(root)),
+            Some(root) => Ok(Workspaces::open(root).flat(policy.flat)),
             None => self.workspaces.clone().ok_or(Error::NoWorkspaces),
         }
     }
 
-    /// What a new session of this name is made from.
-    fn place(&self, id: &SessionId) -> Result<Place, Error> {
-        self.place_of(id, Arc::clone(&self.spec), self.policy.workspace.clone())
+    /// What a new session may use, and what its guests are made from.
+    fn own(
+        &self,
+        change: impl FnOnce(&mut Policy),
+        engine: EngineKind,
+    ) -> Result<(Arc<GuestSpec>, Policy), Error> {
+        let mut policy = self.policy.clone();
+        change(&mut policy);
+        let keeps = self.kept.artifacts.is_some() && policy.artifacts.keep;
+        let is_drawn = keeps && policy.artifacts.seeded && policy.entropy == Entropy::Host;
+        let is_same = policy == self.policy;
+        if is_drawn {
+            policy.entropy = Entropy::Seeded(random_number()?);
+        }
+        let base = match (is_same, is_drawn) {
+            (true, false) => Arc::clone(&self.spec),
+            (true, true) => Arc::new(GuestSpec { entropy: policy.entropy, ..GuestSpec::clone(&self.spec) }),
+            (false, _) => self.spec_for(&policy, engine)?,
+        };
+        Ok((base, policy))
+    }
+
+    /// The packages of an environment, exactly, as far as that is known.
+    pub(crate) fn lock_of(&self, environment: &str) -> Option<String> {
+        if environment == self.engine.environment() {
+            return self.lock.clone();
+        }
+        let pinned = self.keeping.as_ref()?.store.environment(environment)?;
+        let recipe = Recipe::is_in(&pinned).then(|| Recipe::read(&pinned).ok()).flatten()?;
+        recipe.lock().map(str::to_owned)
     }
 
     /// What a session of this name is made from.
@@ -387,26 +458,35 @@ impl Shared {
         &self,
         id: &SessionId,
         base: Arc<GuestSpec>,
-        workspace: WorkspacePolicy,
+        granted: Arc<Policy>,
+        ancestors: Vec<String>,
     ) -> Result<Place, Error> {
-        let workspaces = match self.workspaces(&workspace) {
-            Err(_) if workspace.is_same_for_all() => {
-                return Ok(Place { spec: Arc::clone(&base), base, workspace });
-            }
-            workspaces => workspaces?,
-        };
+        let workspace = granted.workspace.clone();
+        let kept = self.kept.of(&granted, id, ancestors)?;
         let path = workspace.path_of(id.as_str());
-        let mounts = workspaces.mounts(id, &workspace, &path)?;
-        if workspace.is_same_for_all() && mounts.is_empty() {
-            return Ok(Place { spec: Arc::clone(&base), base, workspace });
-        }
-        let mut spec = GuestSpec::clone(&base);
-        spec.workspace = path;
-        spec.mounts.extend(mounts);
-        if is_on_disk(&workspace) {
-            spec.storage = Storage::Disk(workspaces.thread(id));
-        }
-        Ok(Place { spec: Arc::new(spec), base, workspace })
+        let (mounts, thread) = match self.workspaces(&workspace) {
+            Err(_) if workspace.is_same_for_all() => (Vec::new(), None),
+            workspaces => {
+                let workspaces = workspaces?;
+                (workspaces.mounts(id, &workspace, &path)?, Some(workspaces.thread(id)))
+            }
+        };
+        let spec = match &kept {
+            None if workspace.is_same_for_all() && mounts.is_empty() => Arc::clone(&base),
+            _ => {
+                let mut spec = GuestSpec::clone(&base);
+                spec.workspace = path;
+                spec.mounts.extend(mounts);
+                if let (true, Some(thread)) = (is_on_disk(&workspace), thread) {
+                    spec.storage = Storage::Disk(thread);
+                }
+                if let Some(kept) = &kept {
+                    kept.show(&mut spec);
+                }
+                Arc::new(spec)
+            }
+        };
+        Ok(Place { spec, base, workspace, granted, kept })
     }
 
     /// A new session's guest, with its directory if it has one.
@@ -443,6 +523,54 @@ impl Shared {
         let GuestSpec { tools, argv, directories, .. } = GuestSpec::clone(&self.spec);
         Ok(Arc::new(GuestSpec { tools, argv, directories, ..spec }))
     }
+}
+
+impl Keeping {
+    /// The sessions that one was forked from, the nearest last, as far as they are known.
+    fn ancestors(&self, record: &SessionRecord) -> Vec<String> {
+        let (mut ancestors, mut next) = (Vec::new(), record.parent.clone());
+        while let Some(parent) = next {
+            if ancestors.len() == MOST_ANCESTORS {
+                break;
+            }
+            next = self.store.record(&self.tenant, &parent.session).ok().and_then(|record| record.parent);
+            ancestors.push(parent.session.to_string());
+        }
+        ancestors.reverse();
+        ancestors
+    }
+
+    /// What the state of a session comes from, which has had so many cells.
+    pub(crate) fn lineage(&self, id: &SessionId, cells: u32, depth: usize) -> Lineage {
+        let parent = self.store.record(&self.tenant, id).ok().and_then(|record| record.parent);
+        let before = match &parent {
+            None => Lineage::default(),
+            Some(parent) if depth == MOST_ANCESTORS => Lineage::unknown(parent.cell),
+            Some(parent) => match self.store.record(&self.tenant, &parent.session) {
+                Ok(_) => {
+                    let mut before = self.lineage(&parent.session, u32::MAX, depth + 1);
+                    before.roll_back(parent.cell);
+                    before
+                }
+                Err(_) => Lineage::unknown(parent.cell),
+            },
+        };
+        match self.store.history(&self.tenant, id) {
+            Ok(history) => before.read(id.as_str(), &History::new(history, cells).entries),
+            Err(_) => Lineage::unknown(cells),
+        }
+    }
+}
+
+/// Forks of forks that are followed.
+const MOST_ANCESTORS: usize = 64;
+
+/// A number that nobody can guess.
+fn random_number() -> Result<u64, Error> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| Error::Temporary(error.into()))?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 /// The label of a session that says what runs it, for those who list sessions: the environment counts.

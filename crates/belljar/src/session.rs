@@ -2,7 +2,10 @@
 
 mod commands;
 mod disk;
+mod ingest;
 mod interrupts;
+mod kept;
+mod lineage;
 mod slot;
 mod slot_files;
 mod verification;
@@ -21,7 +24,10 @@ use tokio::sync::{Mutex, oneshot};
 
 pub use self::commands::SessionDescription;
 pub(crate) use self::disk::{Disk, is_on_disk};
+pub(crate) use self::ingest::displayed;
 pub(crate) use self::interrupts::Switch;
+pub(crate) use self::kept::{Kept, KeptPlaces, SHELF, shelves_of};
+pub(crate) use self::lineage::Lineage;
 pub(crate) use self::slot::{Ancestor, Life, Live, Place, Slot};
 pub(crate) use self::verification::Verification;
 use crate::cell::{CellLife, InterruptOnDrop};
@@ -30,7 +36,7 @@ use crate::history::History;
 use crate::registry::export;
 use crate::sandbox::Shared;
 use crate::tool::ToolTable;
-use crate::{Checkpoint, Error, Files, Outcome, Request, RunningCell, Which};
+use crate::{Checkpoint, Error, Files, Outcome, Request, RunningCell, Staged, Which};
 
 /// One interpreter with its variables and files. It runs one cell at a time; further ones wait their turn.
 ///
@@ -138,6 +144,31 @@ impl Session {
     /// Where it sees its workspace.
     pub fn workspace_path(&self) -> &str {
         &self.place.spec.workspace
+    }
+
+    /// Fetches a dataset, unless that was done, and stages it into the session: it is there as `data/{file}`, read-only,
+    /// shared with all sessions that have it. The policy says whether it may be.
+    pub async fn stage(&self, dataset: &str, version: Option<&str>) -> Result<Staged, Error> {
+        let (dataset, version) = (dataset.to_owned(), version.map(str::to_owned));
+        let (slot, place) = (Arc::clone(&self.slot), self.place.clone());
+        tokio::task::spawn_blocking(move || stage(&slot, &place, &dataset, version.as_deref()))
+            .await
+            .unwrap_or(Err(Error::Abandoned))
+    }
+
+    /// [`Session::stage`] without async.
+    pub fn stage_blocking(&self, dataset: &str, version: Option<&str>) -> Result<Staged, Error> {
+        stage(&self.slot, &self.place, dataset, version)
+    }
+
+    /// Takes a dataset out of the session. Says whether it was there.
+    pub fn unstage_blocking(&self, dataset: &str) -> Result<bool, Error> {
+        self.place.kept.as_ref().ok_or(Error::NotStaged)?.unstage(dataset)
+    }
+
+    /// The datasets that were staged into the session.
+    pub fn staged_blocking(&self) -> Result<Vec<Staged>, Error> {
+        self.place.kept.as_ref().map_or(Ok(Vec::new()), |kept| kept.staged())
     }
 
     /// Puts a file into the session, at an absolute guest path or one below the workspace.
@@ -346,7 +377,8 @@ impl Session {
 
     /// The host's side of a cell on this thread.
     fn host(&self, observer: impl Fn(Event) + Send + Sync + 'static) -> Arc<dyn CellHost> {
-        Arc::new(Host { tools: Arc::clone(&self.tools), runtime: None, life: Arc::default(), observer })
+        let (tools, kept) = (Arc::clone(&self.tools), self.place.kept.clone());
+        Arc::new(Host { tools, kept, runtime: None, life: Arc::default(), observer })
     }
 
     async fn start_with<O: Send + 'static>(
@@ -365,6 +397,7 @@ impl Session {
         };
         let host = Host {
             tools: Arc::clone(&self.tools),
+            kept: self.place.kept.clone(),
             runtime: Handle::try_current().ok(),
             life: Arc::clone(&life),
             observer,
@@ -418,6 +451,22 @@ fn watch_quota(slot: &Arc<Mutex<Slot>>) {
     }
 }
 
+/// Stages a dataset. While a cell runs it is on the shelf at once, and in `data/` before the next.
+fn stage(
+    slot: &Mutex<Slot>,
+    place: &Place,
+    dataset: &str,
+    version: Option<&str>,
+) -> Result<Staged, Error> {
+    let staged = place.kept.as_ref().ok_or(Error::NotStaged)?.stage(dataset, version)?;
+    if let Ok(mut slot) = slot.try_lock()
+        && slot.is_live()
+    {
+        slot.sync_datasets()?;
+    }
+    Ok(staged)
+}
+
 /// A way to the files of a session whose workspace is in memory: around the running cell if the engine can, else
 /// after it.
 struct SlotDoor {
@@ -469,7 +518,14 @@ fn make_child(
     ancestor: &Ancestor,
 ) -> Result<Slot, Error> {
     let shared = Arc::clone(&parent.shared);
-    let place = shared.place_of(&id, Arc::clone(&parent.place.base), parent.place.workspace.clone())?;
+    let mut ancestors =
+        parent.place.kept.as_ref().map(|kept| kept.ancestors.clone()).unwrap_or_default();
+    ancestors.push(parent.id.to_string());
+    let granted = Arc::clone(&parent.place.granted);
+    let place = shared.place_of(&id, Arc::clone(&parent.place.base), granted, ancestors)?;
+    if let (Some(own), Some(its)) = (&parent.place.kept, &place.kept) {
+        own.hand_down(its)?;
+    }
     // A name that is taken is found before anything is written under it.
     if parent.registered {
         shared.check_free(&id)?;
@@ -505,6 +561,11 @@ fn make_guest(
     let mut child =
         Slot::new(id.clone(), shared, place.clone(), Arc::default(), Some(live), parent.registered);
     child.cells = checkpoint.as_ref().map_or(parent.cells, |point| point.cell);
+    child.host_wrote = parent.host_wrote;
+    child.lineage = parent.lineage.clone();
+    if let (Some(lineage), Some(point)) = (&mut child.lineage, checkpoint) {
+        lineage.roll_back(point.cell);
+    }
     if parent.registered {
         let noted = child.note("fork", format!("a child of {}", parent.id));
         if let Err(error) = noted.and_then(|()| child.commit()) {
@@ -524,6 +585,7 @@ fn number_of(id: &SessionId) -> u64 {
 /// The host's side of a cell.
 struct Host<F> {
     tools: Arc<ToolTable>,
+    kept: Option<Arc<Kept>>,
     runtime: Option<Handle>,
     life: Arc<CellLife>,
     observer: F,
@@ -535,7 +597,13 @@ impl<F: Fn(Event) + Send + Sync> CellHost for Host<F> {
     }
 
     fn call(&self, call: ToolCall, reply: ToolReply) {
-        self.tools.call(call, reply, self.runtime.as_ref());
+        match &self.kept {
+            Some(kept) if kept.answers(&call.name) => {
+                let kept = Arc::clone(kept);
+                self.tools.run(call.name.clone(), reply, move || kept.call(&call));
+            }
+            _ => self.tools.call(call, reply, self.runtime.as_ref()),
+        }
     }
 
     fn is_cancelled(&self) -> bool {

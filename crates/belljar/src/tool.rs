@@ -164,7 +164,8 @@ impl ToolTable {
         }
     }
 
-    fn run(&self, name: String, reply: ToolReply, body: impl FnOnce() -> ToolResult + Send + 'static) {
+    /// Runs something on a thread that may block.
+    pub(crate) fn run(&self, name: String, reply: ToolReply, body: impl FnOnce() -> ToolResult + Send + 'static) {
         self.threads.run(Box::new(move |run| {
             let result = match run {
                 Run::Now => catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(panicked(&name))),

@@ -59,6 +59,8 @@ pub struct WorkspacePolicy {
     pub ticket: Option<String>,
     /// The directory with threads and skills; by default one in the state directory.
     pub root: Option<PathBuf>,
+    /// Whether the threads are in the root itself, instead of in `threads/`.
+    pub flat: bool,
 }
 
 impl Default for WorkspacePolicy {
@@ -70,6 +72,7 @@ impl Default for WorkspacePolicy {
             user: None,
             ticket: None,
             root: None,
+            flat: false,
         }
     }
 }
@@ -85,9 +88,9 @@ const OWN: &str = ".belljar";
 /// Directories that sessions in the registry find in their workspace.
 pub(crate) const DIRECTORIES: [&str; 2] = ["artifacts", "data"];
 /// Guest paths that are the interpreter's or the system's.
-const TAKEN: [&str; 13] = [
+const TAKEN: [&str; 14] = [
     "/python", "/usr", "/tmp", "/proc", "/dev", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/belljar",
-    "/data", "/run",
+    "/data", "/run", "/shelf",
 ];
 
 impl WorkspacePolicy {
@@ -143,13 +146,22 @@ fn is_name(name: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workspaces {
     root: PathBuf,
+    flat: bool,
 }
+
+/// What is in a root beside threads.
+const BESIDE: [&str; 2] = ["skills", "tenants"];
 
 impl Workspaces {
     /// The root in a directory. It needn't exist yet.
     pub fn open(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
-        Self { root: std::path::absolute(&root).unwrap_or(root) }
+        Self { root: std::path::absolute(&root).unwrap_or(root), flat: false }
+    }
+
+    /// The same with the threads in the root itself, instead of in `threads/`.
+    pub fn flat(self, flat: bool) -> Self {
+        Self { flat, ..self }
     }
 
     /// The root of a tenant in a state directory.
@@ -164,7 +176,12 @@ impl Workspaces {
 
     /// The directory of a thread, whether or not it is there.
     pub fn thread(&self, id: &SessionId) -> PathBuf {
-        self.root.join("threads").join(id.as_str())
+        self.all_threads().join(id.as_str())
+    }
+
+    /// The directory of all threads.
+    fn all_threads(&self) -> PathBuf {
+        if self.flat { self.root.clone() } else { self.root.join("threads") }
     }
 
     /// The directory of the skills that every session sees.
@@ -183,9 +200,13 @@ impl Workspaces {
     pub fn create(&self, id: &SessionId) -> Result<bool, Error> {
         let directory = self.thread(id);
         let failed = |source| Error::Workspace { path: directory.clone(), source };
+        if self.flat && BESIDE.contains(&id.as_str()) {
+            let reason = "no thread can have this name where threads are in the root itself";
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, reason)));
+        }
         let made = match fs::create_dir(&directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(self.root.join("threads")).map_err(failed)?;
+                fs::create_dir_all(self.all_threads()).map_err(failed)?;
                 fs::create_dir(&directory)
             }
             made => made,
@@ -208,7 +229,7 @@ impl Workspaces {
 
     /// The threads that have a directory, by name.
     pub fn threads(&self) -> Result<Vec<SessionId>, Error> {
-        let directory = self.root.join("threads");
+        let directory = self.all_threads();
         let failed = |source| Error::Workspace { path: directory.clone(), source };
         let found = match fs::read_dir(&directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -218,6 +239,7 @@ impl Workspaces {
         for entry in found {
             let entry = entry.map_err(failed)?;
             let id = entry.file_name().to_str().and_then(|name| SessionId::parse(name).ok());
+            let id = id.filter(|id| !self.flat || !BESIDE.contains(&id.as_str()));
             if entry.file_type().map_err(failed)?.is_dir() {
                 threads.extend(id);
             }

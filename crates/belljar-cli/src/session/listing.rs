@@ -139,7 +139,8 @@ fn description(session: &SessionInfo) -> String {
             let place = match (workspace.storage, &workspace.root) {
                 (StorageKind::Memory, _) => "in memory".to_owned(),
                 (StorageKind::Disk, Some(root)) => {
-                    root.join("threads").join(session.id.as_str()).display().to_string()
+                    let root = belljar::Workspaces::open(root).flat(workspace.flat);
+                    root.thread(&session.id).display().to_string()
                 }
                 (StorageKind::Disk, None) => "on disk".to_owned(),
             };

@@ -15,9 +15,13 @@ use super::{Keeping, Origin, Sandbox, Shared, check_layers};
 use crate::environment::{Assembled, SessionInstaller};
 use crate::keeper::{Keeper, Rules};
 use crate::recipe::Recipe;
+use crate::session::{KeptPlaces, shelves_of};
 use crate::tool::ToolTable;
 use crate::workspace::{DIRECTORIES, StorageKind, Workspaces};
-use crate::{EngineKind, Environment, Error, Policy, Runtimes, Tool};
+use crate::{
+    ArtifactHook, ArtifactSettings, Artifacts, Candidate, DatasetAccess, Datasets, EngineKind, Environment, Error, Policy,
+    Runtimes, Tool,
+};
 
 /// Something that was said of a policy.
 type Change = Box<dyn FnOnce(&mut Policy) + Send + Sync>;
@@ -44,6 +48,10 @@ pub struct SandboxBuilder {
     idle_hibernate: Option<Duration>,
     live_memory: Option<u64>,
     durable_cells: bool,
+    artifacts: Option<ArtifactSettings>,
+    datasets: Option<Datasets>,
+    hook: Option<ArtifactHook>,
+    secrets: Vec<String>,
 }
 
 /// How long a session may be idle before it is put to sleep.
@@ -282,6 +290,45 @@ impl SandboxBuilder {
         self
     }
 
+    /// Keeps artifacts here, instead of in the state directory.
+    pub fn artifacts(mut self, settings: ArtifactSettings) -> Self {
+        self.artifacts = Some(settings);
+        self
+    }
+
+    /// Asks this before something is kept; it may say why not. It is called on the thread that ran the cell.
+    pub fn artifact_hook(
+        mut self,
+        hook: impl Fn(&Candidate) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// A text that is never recorded with artifacts, wherever it stands in code. Values of environment variables aren't
+    /// either.
+    pub fn secret(mut self, text: impl Into<String>) -> Self {
+        self.secrets.push(text.into());
+        self
+    }
+
+    /// Has datasets from here, instead of from the state directory.
+    pub fn datasets(mut self, datasets: Datasets) -> Self {
+        self.datasets = Some(datasets);
+        self
+    }
+
+    /// How datasets come to sessions; by default not at all.
+    pub fn dataset_access(self, access: DatasetAccess) -> Self {
+        self.change(move |policy| policy.datasets.access = access)
+    }
+
+    /// The directory of the host that sessions see at `/data`, where datasets are local.
+    pub fn dataset_directory(self, directory: impl Into<PathBuf>) -> Self {
+        let directory = directory.into();
+        self.change(move |policy| policy.datasets.directory = Some(directory))
+    }
+
     /// Makes the sandbox. The first time on a machine this makes the interpreter, which takes about a
     /// minute; later it takes a few milliseconds.
     pub async fn build(self) -> Result<Sandbox, Error> {
@@ -300,7 +347,8 @@ impl SandboxBuilder {
             policy.workspace.root = Some(std::path::absolute(&root).unwrap_or(root));
         }
         let mut spec = policy.spec(kind)?;
-        if self.state_dir.is_some() || policy.workspace.root.is_some() {
+        let kept = self.kept_places(&tenant);
+        if self.state_dir.is_some() || policy.workspace.root.is_some() || kept.artifacts.is_some() {
             spec.directories = DIRECTORIES.map(str::to_owned).to_vec();
         }
         let tools = ToolTable::new(std::mem::take(&mut self.tools))?;
@@ -311,7 +359,7 @@ impl SandboxBuilder {
         let mut environment = std::mem::take(&mut self.environment);
         environment.engine = kind;
         environment.setup_memory.get_or_insert(policy.memory);
-        let (engine, origin) = self.load(environment, &spec)?;
+        let (engine, origin, lock) = self.load(environment, &spec)?;
         check_layers(engine.as_ref(), &spec)?;
         let spec = Arc::new(spec);
         engine.warm(&spec, self.warm);
@@ -337,6 +385,8 @@ impl SandboxBuilder {
             keeping: keeping.transpose()?,
             workspaces,
             keeper: Keeper::new(rules),
+            kept,
+            lock,
             others: Mutex::default(),
             runtimes: self.runtimes,
             tracking: self.tracking,
@@ -344,19 +394,37 @@ impl SandboxBuilder {
         Ok(Sandbox { shared: Arc::new(shared) })
     }
 
-    /// The engine for an environment, and how that is put aside.
+    /// Where artifacts and datasets are, as far as that is known.
+    fn kept_places(&mut self, tenant: &Tenant) -> KeptPlaces {
+        let state = self.state_dir.as_deref();
+        let settings = self.artifacts.take().or_else(|| state.map(ArtifactSettings::of_state));
+        let shelves = state
+            .map(shelves_of)
+            .or_else(|| settings.as_ref().map(|settings| settings.scratch.join("shelves")))
+            .or_else(|| self.datasets.as_ref().map(|datasets| datasets.directory().join("shelves")));
+        let own = || state.map(|state| Datasets::of_tenant(Datasets::directory_of(state), tenant.clone()));
+        KeptPlaces {
+            datasets: self.datasets.take().map(|datasets| datasets.for_tenant(tenant)).or_else(own),
+            artifacts: settings.map(|settings| Artifacts::of_tenant(settings, tenant.clone())),
+            shelves: shelves.map(|shelves| shelves.join(tenant.as_str())),
+            hook: self.hook.take(),
+            secrets: std::mem::take(&mut self.secrets),
+        }
+    }
+
+    /// The engine for an environment, how that is put aside, and its packages exactly.
     fn load(
         &self,
         mut environment: Environment,
         spec: &GuestSpec,
-    ) -> Result<(Arc<dyn Engine>, Origin), Error> {
+    ) -> Result<(Arc<dyn Engine>, Origin, Option<String>), Error> {
         let progress: &dyn Progress = match &self.progress {
             Some(progress) => progress.as_ref(),
             None => &Quiet,
         };
         match environment.engine {
             EngineKind::Wasm => {
-                let Assembled { runtime, cache, layer, .. } =
+                let Assembled { runtime, cache, layer, lock, .. } =
                     environment.assemble(&self.runtimes, progress)?;
                 let engine = WasmEngine::builder(runtime, cache)
                     .layer(layer)
@@ -364,7 +432,8 @@ impl SandboxBuilder {
                     .tracking(self.tracking)
                     .steps(spec.limits.steps.is_some())
                     .load()?;
-                Ok((Arc::new(engine.clone()), Origin::Wasm(engine)))
+                let lock = lock.map(|lock| lock.text().to_owned());
+                Ok((Arc::new(engine.clone()), Origin::Wasm(engine), lock))
             }
             EngineKind::Native => {
                 // A kept session is woken with the same packages, whatever the words mean by then.
@@ -376,7 +445,8 @@ impl SandboxBuilder {
                 let installer = SessionInstaller::new(&self.runtimes, &made);
                 let engine = NativeEngine::shared(made, &self.runtimes.cache()?, tenant.as_str())?;
                 engine.set_installer(Arc::new(installer));
-                Ok((Arc::new(engine), Origin::Native(recipe)))
+                let lock = recipe.lock().map(str::to_owned);
+                Ok((Arc::new(engine), Origin::Native(recipe), lock))
             }
         }
     }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use belljar_artifacts::RecordKind;
 use belljar_engine::{CellHost, Event, Layer, ProcessInfo, ProcessOutput, Rollback, State, Status};
 use belljar_store::HistoryEntry;
 use serde::Serialize;
 
+use super::ingest::Ran;
 use super::slot::{bounded, now_ms};
 use super::{Live, Session, Slot, is_on_disk};
 use crate::events::EventQueue;
@@ -132,6 +134,7 @@ impl Slot {
         let command = self.prepared(request)?;
         let line = command.line.clone();
         let started_ms = now_ms();
+        self.sync_datasets()?;
         let watched = self.begin()?;
         let report = self.with_guest(|guest| guest.command(command, host));
         drop(watched);
@@ -156,9 +159,22 @@ impl Slot {
                 .notes
                 .push("what the command wrote was taken back, since there was no room for it".to_owned());
         }
+        let ran = Ran {
+            kind: RecordKind::Command,
+            number: self.cells,
+            code: &line,
+            started_ms,
+            status: report.status,
+            tool_calls: 0,
+            tool_call: None,
+            state,
+            displays: &[],
+        };
+        let (artifacts, refused) = self.keep(&ran, &mut report.changes);
         report.usage.file_bytes += self.disk_bytes();
         self.used = std::time::Instant::now();
-        let outcome = CommandOutcome::new(report, self.id.to_string());
+        let mut outcome = CommandOutcome::new(report, self.id.to_string());
+        (outcome.artifacts, outcome.artifacts_refused) = (artifacts, refused);
         if self.registered {
             self.record_command(line, started_ms, Some(&outcome));
             self.commit_if_each()?;

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use belljar_artifacts::RecordKind;
 use belljar_engine::{Cell, CellHost, Descent, Engine, EngineError, Guest, GuestSpec, Limits, Snapshot};
 use belljar_files::Moment as Files;
 use belljar_store::{CheckpointNote, Facts, HistoryEntry, Lease, Loaded, Moment, SessionId};
 
 use super::Switch;
 use super::disk::{Disk, is_on_disk};
+use super::ingest::Ran;
+use super::kept::Kept;
+use super::lineage::{Lineage, rollback_note, undo_note};
 use super::verification::Verification;
 use crate::checkpoint::{Checkpoint, HeldCheckpoint, Which};
 use crate::sandbox::{Shared, check_layers};
@@ -45,6 +49,10 @@ pub(crate) struct Slot {
     rested: Option<Instant>,
     /// Notes for the next outcome.
     pub(super) pending: Vec<String>,
+    /// What its state comes from; of one in the registry it may not have been read yet.
+    pub(crate) lineage: Option<Lineage>,
+    /// The host has written files into it.
+    pub(super) host_wrote: bool,
 }
 
 /// What a session's guests are made from.
@@ -55,6 +63,10 @@ pub(crate) struct Place {
     /// With its own directory and what it sees in it.
     pub(crate) spec: Arc<GuestSpec>,
     pub(crate) workspace: WorkspacePolicy,
+    /// All that it may use.
+    pub(crate) granted: Arc<Policy>,
+    /// Its artifacts and datasets.
+    pub(crate) kept: Option<Arc<Kept>>,
 }
 
 impl Place {
@@ -131,6 +143,8 @@ impl Slot {
             measured: None,
             rested: None,
             pending: Vec::new(),
+            lineage: None,
+            host_wrote: false,
         }
     }
 
@@ -200,6 +214,7 @@ impl Slot {
         let number = self.cells + 1;
         let started_ms = now_ms();
         let cell = Cell { number, file: request.file, code: request.code };
+        self.sync_datasets()?;
         let watched = self.begin()?;
         let report = self.with_guest(|guest| guest.run(cell, host));
         drop(watched);
@@ -207,10 +222,24 @@ impl Slot {
         self.cells = number;
         self.check_quota(number, &mut report)?;
         self.end(report.state, &mut report.changes, &mut report.notes)?;
+        let code = String::from_utf8_lossy(&code);
+        let ran = Ran {
+            kind: RecordKind::Cell,
+            number,
+            code: &code,
+            started_ms,
+            status: report.status,
+            tool_calls: report.usage.tool_calls,
+            tool_call: request.tool_call,
+            state: report.state,
+            displays: &report.displays,
+        };
+        let (artifacts, refused) = self.keep(&ran, &mut report.changes);
         report.notes.append(&mut self.pending);
         report.usage.file_bytes += self.disk_bytes();
-        let outcome = Outcome::new(report, self.id.to_string(), number);
-        let code = String::from_utf8_lossy(&code);
+        let mut outcome = Outcome::new(report, self.id.to_string(), number);
+        (outcome.artifacts, outcome.artifacts_refused) = (artifacts, refused);
+        outcome.datasets = self.place.kept.as_ref().map(|kept| kept.uses()).unwrap_or_default();
         self.last_code = Some(excerpt(&code));
         self.used = Instant::now();
         if registered {
@@ -418,7 +447,11 @@ impl Slot {
             _ => None,
         };
         let (number, cell) = (checkpoint.number, checkpoint.cell);
-        self.note("rollback", format!("back to checkpoint {number}, after cell {cell}"))?;
+        self.note("rollback", rollback_note(number, cell))?;
+        if let Some(lineage) = &mut self.lineage {
+            lineage.roll_back(cell);
+        }
+        self.mark_taken_back(cell + 1..=u32::MAX);
         self.commit_if_each()?;
         missing.map_or(Ok(checkpoint), |note| Err(Error::NotPutBack { note }))
     }
@@ -479,7 +512,12 @@ impl Slot {
             _ => None,
         };
         if let Some(first) = undone.last() {
-            self.note("undo", format!("taken back: cells {first} to {}", undone[0]))?;
+            let (first, last) = (*first, undone[0]);
+            self.note("undo", undo_note(first, last))?;
+            if let Some(lineage) = &mut self.lineage {
+                lineage.undo(first);
+            }
+            self.mark_taken_back(first..=last);
             self.commit_if_each()?;
         }
         missing.map_or(Ok(undone), |note| Err(Error::NotPutBack { note }))
@@ -521,6 +559,9 @@ impl Slot {
 
     /// What becomes of the directory of a session that is over: that of one with a name stays, for people.
     fn leave(&self) -> Result<(), Error> {
+        if self.place.kept.is_some() {
+            self.shared.kept.clear(&self.id)?;
+        }
         if !is_on_disk(&self.place.workspace) {
             return Ok(());
         }

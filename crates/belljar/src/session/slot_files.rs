@@ -102,6 +102,7 @@ impl Slot {
     pub(crate) fn file(&mut self, operation: FileOp) -> Result<FileReply, FileError> {
         let failed = |error: Error| FileError::told(FileErrorCode::Failed, "", error.to_string());
         let changes = operation.changes();
+        self.host_wrote |= changes;
         let live = self.live().map_err(failed)?;
         live.changed |= changes;
         live.guest.file(operation)
@@ -120,6 +121,7 @@ impl Slot {
 
     /// Writes a file, likewise.
     pub(crate) fn write_file(&mut self, path: &str, contents: &[u8]) -> Result<(), Error> {
+        self.host_wrote = true;
         match self.own_file(path) {
             Some((door, relative)) => {
                 operations::write(door.as_ref(), &relative, &mut &*contents)?;
