@@ -5,7 +5,12 @@
 #![forbid(unsafe_code)]
 
 mod artifact;
+mod keys;
+mod link;
+mod percent;
 mod record;
 
 pub use artifact::{Artifact, ArtifactId, Refusal, Refused};
+pub use keys::{KeyError, KeyInfo, LinkKeys};
+pub use link::{Disposition, Grant, LinkError, LinkSigner, content_disposition};
 pub use record::{CellRecord, DatasetUse, Origin, Provenance, RecordId, RecordKind};
