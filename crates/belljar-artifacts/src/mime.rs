@@ -14,7 +14,7 @@ const UNKNOWN: &str = "application/octet-stream";
 /// The media type of a file that is called `name` and begins with `first`.
 #[must_use]
 pub fn sniff_mime(name: &str, first: &[u8]) -> String {
-    sniff(name, first).to_owned()
+    sniff(name, first)
 }
 
 /// Whether browsers may show it in the page of whoever serves it: nothing that can run there.
@@ -31,7 +31,11 @@ pub fn may_be_inline(mime: &str) -> bool {
     }
 }
 
-pub(crate) fn sniff(name: &str, first: &[u8]) -> &'static str {
+pub(crate) fn sniff(name: &str, first: &[u8]) -> String {
+    media_type(name, first).to_owned()
+}
+
+fn media_type(name: &str, first: &[u8]) -> &'static str {
     let first = &first[..first.len().min(SNIFFED_BYTES)];
     let ending = ending(name);
     if first.is_empty() {
@@ -172,9 +176,9 @@ fn page(text: &str) -> Page {
         "<center", "<ul", "<ol", "<pre", "<input", "<video", "<audio", "<details", "<marquee", "<math",
         "<section", "<i",
     ];
-    if surely.iter().any(|tag| begins(tag)) {
+    if surely.iter().any(&begins) {
         Page::Surely
-    } else if perhaps.iter().any(|tag| begins(tag)) {
+    } else if perhaps.iter().any(begins) {
         Page::Perhaps
     } else {
         Page::Not
@@ -235,7 +239,7 @@ impl<'a> Text<'a> {
         match page(text) {
             Page::Surely => return Some("text/html"),
             // Documentation begins so, too.
-            Page::Perhaps if !is_code && !root(text).is_some_and(|root| root == "svg") => {
+            Page::Perhaps if !is_code && root(text).is_none_or(|root| root != "svg") => {
                 return Some("text/html");
             }
             Page::Perhaps | Page::Not => {}
@@ -389,7 +393,7 @@ mod tests {
             ("utf16.txt", b"\xff\xfeh\0i\0", "text/plain"),
         ];
         for (name, first, expected) in cases {
-            assert_eq!(sniff(name, first), *expected, "{name} {:?}", String::from_utf8_lossy(first));
+            assert_eq!(media_type(name, first), *expected, "{name} {:?}", String::from_utf8_lossy(first));
         }
     }
 
@@ -411,19 +415,24 @@ mod tests {
             for name in
                 ["plot.png", "a.csv", "a.txt", "a.md", "a.json", "a.svg", "a.pdf", "a", "a.html", "a.xml"]
             {
-                assert_eq!(sniff(name, first), "text/html", "{name} {:?}", String::from_utf8_lossy(first));
+                assert_eq!(
+                    media_type(name, first),
+                    "text/html",
+                    "{name} {:?}",
+                    String::from_utf8_lossy(first)
+                );
             }
         }
         // Tags that documentation begins with, and those that come later.
         for first in [&b"<p align=center>x</p>"[..], b"<!-- x -->\n<h1>x", b"<img src=x onerror=alert(1)>"] {
-            assert_eq!(sniff("a.png", first), "text/html");
-            assert_eq!(sniff("a", first), "text/html");
-            assert_eq!(sniff("README.md", first), "text/markdown");
+            assert_eq!(media_type("a.png", first), "text/html");
+            assert_eq!(media_type("a", first), "text/html");
+            assert_eq!(media_type("README.md", first), "text/markdown");
         }
-        assert_eq!(sniff("a.gif", b"GIF89a/*<script>*/=1;"), "text/html");
-        assert_eq!(sniff("a.jpg", b"hello <ScRiPt>alert(1)</sCrIpT>"), "text/html");
-        assert_eq!(sniff("a.py", b"page = '<script>'\n"), "text/x-python");
-        assert_eq!(sniff("a.html", b"just words"), "text/html");
+        assert_eq!(media_type("a.gif", b"GIF89a/*<script>*/=1;"), "text/html");
+        assert_eq!(media_type("a.jpg", b"hello <ScRiPt>alert(1)</sCrIpT>"), "text/html");
+        assert_eq!(media_type("a.py", b"page = '<script>'\n"), "text/x-python");
+        assert_eq!(media_type("a.html", b"just words"), "text/html");
     }
 
     #[test]
@@ -468,26 +477,26 @@ mod tests {
             ("dir.csv/file", "x\n", "text/plain"),
         ];
         for (name, first, expected) in cases {
-            assert_eq!(sniff(name, first.as_bytes()), *expected, "{name} {first}");
+            assert_eq!(media_type(name, first.as_bytes()), *expected, "{name} {first}");
         }
-        assert_eq!(sniff("latin.txt", b"caf\xe9 au lait, s'il vous pla\xeet"), "text/plain");
+        assert_eq!(media_type("latin.txt", b"caf\xe9 au lait, s'il vous pla\xeet"), "text/plain");
     }
 
     #[test]
     fn empty_files_are_what_text_they_are_called_and_nothing_else() {
-        assert_eq!(sniff("a.csv", b""), "text/csv");
-        assert_eq!(sniff("a.png", b""), UNKNOWN);
-        assert_eq!(sniff("", b""), UNKNOWN);
+        assert_eq!(media_type("a.csv", b""), "text/csv");
+        assert_eq!(media_type("a.png", b""), UNKNOWN);
+        assert_eq!(media_type("", b""), UNKNOWN);
     }
 
     #[test]
     fn a_file_cut_off_in_the_middle_is_still_known() {
         let long = format!("{{\"a\": [{}", "\"ö\", ".repeat(5_000));
         for cut in SNIFFED_BYTES - 3..SNIFFED_BYTES {
-            assert_eq!(sniff("a", &long.as_bytes()[..cut]), "application/json");
+            assert_eq!(media_type("a", &long.as_bytes()[..cut]), "application/json");
         }
         // However deep it goes.
-        assert_eq!(sniff("a", "[".repeat(SNIFFED_BYTES).as_bytes()), "application/json");
+        assert_eq!(media_type("a", "[".repeat(SNIFFED_BYTES).as_bytes()), "application/json");
     }
 
     #[test]
@@ -513,7 +522,7 @@ mod tests {
     proptest! {
         #[test]
         fn anything_is_something(name in any::<String>(), first in proptest::collection::vec(any::<u8>(), 0..600)) {
-            let mime = sniff(&name, &first);
+            let mime = media_type(&name, &first);
             prop_assert!(mime.split_once('/').is_some_and(|(kind, rest)| !kind.is_empty() && !rest.is_empty()));
         }
 
@@ -522,7 +531,7 @@ mod tests {
             name in "[a-z/]{0,4}\\.(png|svg|html|json|csv|md|xml|ipynb|npz)?",
             first in "[<>!?\\[\\]{}\",:a-z/\\- \\n\\t]{0,64}",
         ) {
-            let mime = sniff(&name, first.as_bytes());
+            let mime = media_type(&name, first.as_bytes());
             prop_assert_ne!(mime, "image/png");
         }
 
@@ -534,7 +543,7 @@ mod tests {
         ) {
             let mut first = format!("{space}<html>").into_bytes();
             first.extend(rest);
-            prop_assert_eq!(sniff(&name, &first), "text/html");
+            prop_assert_eq!(media_type(&name, &first), "text/html");
         }
     }
 }
