@@ -5,7 +5,16 @@
 #![forbid(unsafe_code)]
 
 mod artifact;
+mod keys;
+mod link;
+mod mime;
+mod percent;
 mod record;
+mod redact;
 
 pub use artifact::{Artifact, ArtifactId, Refusal, Refused};
+pub use keys::{KeyError, KeyInfo, LinkKeys};
+pub use link::{Disposition, Grant, LinkError, LinkSigner, content_disposition};
+pub use mime::{SNIFFED_BYTES, may_be_inline, sniff_mime};
 pub use record::{CellRecord, DatasetUse, Origin, Provenance, RecordId, RecordKind};
+pub use redact::Redactor;
