@@ -8,7 +8,7 @@ use crate::path::{LINK_LIMIT, NAME_LIMIT, check, join, next_component, split};
 use crate::tree::{InodeId, Kind, Tree};
 use crate::{Errno, Handle, Result, host};
 
-/// Names in one walk that follows links in mounts itself, where they are long: each asks the host.
+/// Names in one walk that follows links in the workspace itself, where they are long: each asks the host.
 const MOST_LOOKS: u32 = 4096;
 
 /// A directory that a walk starts from or has come to.
@@ -37,10 +37,10 @@ pub(super) enum Last {
     Follow,
 }
 
-/// Who follows the symbolic links in mounts.
+/// Who follows the symbolic links in a workspace on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Links {
-    /// The host, within the mount.
+    /// The host, within the workspace.
     OfHost,
     /// The walk itself, in the guest's tree.
     OfGuest,
@@ -98,7 +98,7 @@ impl FileSystem {
     }
 
     /// Walks a path, one component at a time in memory; below a mount the names are left to the host, until it
-    /// refuses to follow a link out of the mount.
+    /// refuses to follow a link out of the workspace.
     pub(super) fn resolve(&self, start: Position, path: &str, last: Last) -> Result<Found> {
         check(path)?;
         let instead = self.fall_back(&start, path);
@@ -109,9 +109,9 @@ impl FileSystem {
         }
     }
 
-    /// Where a path below a mount leads that the host refused to follow: by the guest's own names, as if the
-    /// links were in memory. What comes out may be anywhere in the guest's tree, and has no link on the way;
-    /// should one come in between, the host refuses again.
+    /// Where a path leads that the host refused to follow: by the guest's own names, as if the links in the
+    /// workspace were in memory. What comes out may be anywhere in the guest's tree, and has none of them on the
+    /// way; should one come in between, the host refuses again. Links in other mounts stay the host's.
     pub(super) fn beyond_mount(&self, mount: MountId, path: &str, slash: bool, last: Last) -> Result<Found> {
         let start = Position::Host { mount, path: String::new() };
         match slash {
@@ -122,13 +122,16 @@ impl FileSystem {
 
     /// A link that leads nowhere in the guest's tree was perhaps made for the host's: it stays refused.
     fn walk_through_links(&self, start: Position, path: &str, last: Last) -> Result<Found> {
+        if self.mounts.workspace().is_none() {
+            return Err(Errno::NotPermitted);
+        }
         match self.walk(start, path, last, Links::OfGuest) {
             Err(Errno::NoEntry) | Ok(Found::Entry { inode: None, .. }) => Err(Errno::NotPermitted),
             found => found,
         }
     }
 
-    fn walk(&self, start: Position, path: &str, last: Last, in_mounts: Links) -> Result<Found> {
+    fn walk(&self, start: Position, path: &str, last: Last, in_workspace: Links) -> Result<Found> {
         let mut rest = Cow::Borrowed(path);
         let mut at = 0;
         let mut links = 0;
@@ -138,7 +141,7 @@ impl FileSystem {
         while let Some(component) = next_component(&rest, at) {
             at = component.end;
             looks += 1;
-            if in_mounts == Links::OfGuest && looks > MOST_LOOKS {
+            if in_workspace == Links::OfGuest && looks > MOST_LOOKS {
                 return Err(Errno::Loop);
             }
             match component.name {
@@ -171,8 +174,9 @@ impl FileSystem {
                     }
                     let is_meant =
                         component.last && (last == Last::Entry || (last == Last::NoFollow && !slash));
-                    if in_mounts == Links::OfGuest && !is_meant {
-                        let dir = self.mounts.get(mount)?.dir()?;
+                    let mounted = self.mounts.get(mount)?;
+                    if in_workspace == Links::OfGuest && mounted.is_workspace && !is_meant {
+                        let dir = mounted.dir()?;
                         if let Some(target) = host::link_target(dir, &join(path, name))? {
                             links += 1;
                             if links > LINK_LIMIT {

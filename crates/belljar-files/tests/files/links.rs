@@ -1,4 +1,4 @@
-//! Links in a host directory that lead to other mounts, as the guest sees them.
+//! Links in a workspace on disk that lead to other mounts, as the guest sees them.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -130,9 +130,8 @@ fn loops_and_long_links_end() {
     here.link("/workspace/b", "a");
     here.link("/workspace/a", "b");
     here.link("/workspace/data/../deep/x", "deep");
-    // Through the other mount and back.
-    symlink("/workspace/round", here.shelf.path().join("round")).unwrap();
-    here.link("/shelf/round", "round");
+    // Through the other mount's name and back.
+    here.link("/shelf/../workspace/round", "round");
     for path in ["workspace/self", "workspace/a", "workspace/b/x", "workspace/deep", "workspace/round"] {
         assert_eq!(here.open(path, READ), Err(Errno::Loop), "{path}");
         assert_eq!(here.open(path, WRITE), Err(Errno::Loop), "{path}");
@@ -187,17 +186,44 @@ fn a_link_that_leads_nowhere_in_the_guest_is_refused() {
 }
 
 #[test]
-fn a_shelf_tells_no_host_path_and_leads_to_none() {
+fn links_of_other_mounts_stay_where_they_are() {
     let mut here = Shelved::new();
     let root = here.root;
-    symlink("/etc/passwd", here.shelf.path().join("host")).unwrap();
-    symlink("/workspace/data/own", here.shelf.path().join("back")).unwrap();
     std::fs::write(here.workspace.path().join("data/own"), "own").unwrap();
-    assert_eq!(here.files.read_link_at(root, "shelf/host"), Err(Errno::NotPermitted));
-    assert_eq!(here.open("shelf/host", READ), Err(Errno::NotPermitted));
-    assert_eq!(here.files.read_link_at(root, "shelf/back").unwrap(), "/workspace/data/own");
-    assert_eq!(here.read("/shelf/back").unwrap(), b"own");
-    // Written through a mount that can't be written to: refused before any link is looked at.
+    let other = scratch();
+    here.files.mount_directory("/other", open_host(&other), Access::ReadWrite).unwrap();
+    for directory in [here.shelf.path(), other.path()] {
+        for (target, name) in [
+            ("/etc/passwd", "host"),
+            ("/workspace/data/own", "back"),
+            ("../workspace/data/own", "upwards"),
+            ("..", "parent"),
+            ("/", "root"),
+        ] {
+            symlink(target, directory.join(name)).unwrap();
+        }
+    }
+    here.link("/shelf/back", "there-and-back");
+    here.link("/shelf/root/other", "by-the-root");
+    for path in [
+        "shelf/host",
+        "shelf/back",
+        "shelf/upwards",
+        "shelf/parent",
+        "shelf/root/workspace/data/own",
+        "other/back",
+        "other/upwards",
+        "other/parent",
+        "workspace/there-and-back",
+        "workspace/by-the-root",
+    ] {
+        assert_eq!(here.open(path, READ), Err(Errno::NotPermitted), "{path}");
+        assert_eq!(here.files.stat_at(root, path, true), Err(Errno::NotPermitted), "{path}");
+    }
+    for path in ["shelf/host", "shelf/back", "other/back", "other/root"] {
+        assert_eq!(here.files.read_link_at(root, path), Err(Errno::NotPermitted), "{path}");
+    }
+    // Refused before any link is looked at.
     assert_eq!(here.open("shelf/back", WRITE), Err(Errno::ReadOnly));
 }
 
