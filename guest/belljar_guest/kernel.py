@@ -12,6 +12,7 @@ from types import ModuleType
 from . import cell, display, errors, figures, imports, interrupt, loop, prompts, sources, wire
 from .host import Host
 from .interrupt import drive, guarded
+from .kept import Kept
 from .private import OWN as __builtins__
 from .streams import Streams
 from .tools import Tools
@@ -32,6 +33,7 @@ class Kernel:
         self.limit = display.DEFAULT_LIMIT
         self.streams = streams or Streams()
         self.tools = Tools(self.host)
+        self.kept = Kept(self.host)
         self.main = ModuleType("__main__")
         self.namespace = vars(self.main)
         self.program = cell.Program(self.namespace)
@@ -121,7 +123,7 @@ class Kernel:
         if seed:  # else all sessions would share the image's state; one that only slept goes on as it was
             random.seed(int(seed, 16))
             _seed_numpy(seed)
-        self.tools._describe(spec.get("tools") or ())
+        self.tools._describe(self.kept.take(spec.get("tools") or ()))
         self.limit = spec.get("max_value_bytes") or display.DEFAULT_LIMIT
         return wire.READY
 

@@ -165,6 +165,11 @@ class ToolCall(Coroutine):
         return f"<call of tool {name}: no result yet; write `await tools.{name}(…)`, or tools.{name}.sync(…)>"
 
 
+def call(host, tool, name, *args):
+    """Calls a tool and blocks until it answers; where it fails, it is called `name`."""
+    return _result(name, host.call(tool, _arguments(name, args, {})))
+
+
 def _arguments(tool, args, kwargs):
     """Makes sure that the arguments are JSON, and says which isn't."""
     for index, value in enumerate(args):

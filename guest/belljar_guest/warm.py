@@ -37,6 +37,9 @@ _CELLS = (
     "await tools.warm(1)",
     "await asyncio.gather(tools.warm(1), tools.warm(2))",
     "tools.worm()",
+    "artifacts.list()",
+    "datasets.list()",
+    "artifacts.open('warm')",
     "sorted({'b': 1, 'a': 2}.items(), key=lambda pair: pair[1])",
     "import csv, io\nlist(csv.reader(io.StringIO('a,b\\n1,2')))",
     "import random, statistics\nstatistics.mean([1, 2, 3])",
@@ -69,7 +72,10 @@ def warm(kernel):
     exchange, kernel.host.exchange = kernel.host.exchange, Rehearsal()
     rehearsal = kernel.host.exchange
     path = list(sys.path)
-    kernel.handle(b'\x01{"env":{},"argv":[""],"seed":"00ff","tools":[{"name":"warm","description":"","parameters":{}}]}')
+    kernel.handle(
+        b'\x01{"env":{},"argv":[""],"seed":"00ff","tools":[{"name":"warm","description":"","parameters":{}},'
+        b'{"name":"__artifacts__"},{"name":"__datasets__"}]}'
+    )
     for _ in range(2):
         for number, source in enumerate(_CELLS):
             reply = kernel.handle(b"\x02" + pack("<IH", number, 0) + source.encode())

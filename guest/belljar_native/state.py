@@ -159,6 +159,7 @@ def _pickler(kernel, file):
 def _owned(kernel):
     return (
         kernel.namespace, kernel.main, kernel.tools, getattr(builtins, "display", None), kernel.streams.out, kernel.streams.err,
+        kernel.kept.artifacts, kernel.kept.datasets,
     )
 
 

@@ -112,6 +112,7 @@ class Session:
             loop.close()
         sys.modules["__main__"] = self._main
         sys.modules.pop("tools", None)
+        self.kernel.kept.take(())
         builtins.input = self._input
         signal.signal(signal.SIGINT, self._signal)
 

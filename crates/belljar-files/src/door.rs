@@ -35,12 +35,14 @@ pub struct DirDoor {
     directory: OwnedFd,
     names: Vec<String>,
     mounts: Vec<Inner>,
+    roots: Vec<Inner>,
     run_as: Option<RunAs>,
     room: Option<Room>,
 }
 
-/// Another door below this one.
+/// Another door, below this one or beside it.
 struct Inner {
+    /// The relative path of one below, the guest's path of one beside.
     at: String,
     door: Arc<dyn FileDoor>,
 }
@@ -57,7 +59,7 @@ enum Answer<'door> {
 impl DirDoor {
     /// The door of a directory. The guest knows it by no name, nothing is mounted, and there is no quota.
     pub fn new(directory: OwnedFd) -> Self {
-        Self { directory, names: Vec::new(), mounts: Vec::new(), run_as: None, room: None }
+        Self { directory, names: Vec::new(), mounts: Vec::new(), roots: Vec::new(), run_as: None, room: None }
     }
 
     /// Opens a directory of the host. The path is trusted.
@@ -74,6 +76,18 @@ impl DirDoor {
         if !at.is_empty() && check(at).is_ok() {
             self.mounts.retain(|mount| mount.at != at);
             self.mounts.push(Inner { at: at.to_owned(), door: inner });
+        }
+        self
+    }
+
+    /// Says what the guest sees at an absolute path elsewhere, read-only: links that lead there are followed. What is
+    /// in a link after that is taken by its words. A path that isn't absolute is never met.
+    #[must_use]
+    pub fn with_root(mut self, guest_path: &str, door: Arc<dyn FileDoor>) -> Self {
+        let at = guest_path.trim_end_matches('/');
+        if at.starts_with('/') {
+            self.roots.retain(|root| root.at != at);
+            self.roots.push(Inner { at: at.to_owned(), door });
         }
         self
     }
@@ -205,11 +219,13 @@ impl FileDoor for DirDoor {
 impl fmt::Debug for DirDoor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mounts: Vec<_> = self.mounts.iter().map(|mount| &mount.at).collect();
+        let roots: Vec<_> = self.roots.iter().map(|root| &root.at).collect();
         formatter
             .debug_struct("DirDoor")
             .field("directory", &self.directory)
             .field("names", &self.names)
             .field("mounts", &mounts)
+            .field("roots", &roots)
             .finish_non_exhaustive()
     }
 }

@@ -37,8 +37,8 @@ const MOST_BYTES: u64 = 64 << 30;
 /// A session's files: a tree in memory, and host directories mounted into it.
 ///
 /// Paths are relative to a directory handle (absolute ones to the root), and are walked as in Unix:
-/// `..` at the root stays there, symbolic links in memory may lead anywhere in the tree, those in a
-/// mount only within it, and not into another mount inside it.
+/// `..` at the root stays there, symbolic links in memory and in a workspace on disk may lead anywhere in
+/// the tree, those in another mount only within it, and not into another mount inside it.
 ///
 /// Cloning is cheap and takes a snapshot of the tree, the open handles and the pending changes. Files
 /// in read-write mounts are the host's: they aren't part of the snapshot, and a rollback to it doesn't

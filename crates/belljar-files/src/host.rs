@@ -151,6 +151,16 @@ pub(crate) fn usage_below(dir: &Dir, most: u64) -> Result<Usage> {
     Ok(usage)
 }
 
+/// What the symbolic link at a path says, which may be absolute; nothing where there is no link.
+pub(crate) fn link_target(dir: &Dir, path: &str) -> Result<Option<String>> {
+    match dir.read_link_contents(path).map_err(Errno::from) {
+        Ok(target) => target.into_os_string().into_string().map(Some).map_err(|_| Errno::IllegalByteSequence),
+        // It is something else, or isn't there; whoever uses the path finds out.
+        Err(Errno::Invalid | Errno::NoEntry | Errno::NotDirectory) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// Where a path really is below `dir`, for `..` to be taken from there.
 pub(crate) fn canonicalise(dir: &Dir, path: &str) -> Result<String> {
     let canonical = dir.canonicalize(at(path))?;

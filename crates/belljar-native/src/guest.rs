@@ -19,7 +19,7 @@ use belljar_engine::{
     ExceptionReport, FileDoor, FileError, FileErrorCode, FileOp, FileReply, Guest, GuestSpec, Interrupter,
     Mount, MountAccess, ProcessInfo, ProcessOutput, Rollback, Snapshot, State, Status, Storage, Usage,
 };
-use belljar_files::DirDoor;
+use belljar_files::{DirDoor, operations};
 use serde::Deserialize;
 
 use crate::commands::Background;
@@ -714,7 +714,11 @@ impl Guest for NativeGuest {
                 let most = self.spec.limits.file_bytes;
                 open_mount(mount).and_then(|top| top.read(&rest, most)).map_err(path_of)
             }
-            None => self.room.tree.read(path).map_err(path_of),
+            None => match self.room.tree.read(path) {
+                // Perhaps a link leads into a mount.
+                Err(error) => self.read_by_door(path).ok_or_else(|| path_of(error)),
+                Ok(contents) => Ok(contents),
+            },
         }
     }
 
@@ -968,12 +972,23 @@ impl NativeGuest {
         }
     }
 
-    /// A way to the workspace, if it is in memory, with what is mounted in it.
+    /// A file of a workspace in memory, also where links lead to what is mounted beside it.
+    fn read_by_door(&self, path: &str) -> Option<Vec<u8>> {
+        let relative = path.strip_prefix(self.spec.workspace.as_str())?.strip_prefix('/')?;
+        let door = self.open_door().ok()??;
+        operations::read(&door, relative, self.spec.limits.file_bytes).ok()
+    }
+
+    /// A way to the workspace, if it is in memory, with what is mounted in it and what links in it may lead to.
     fn open_door(&self) -> io::Result<Option<DirDoor>> {
         let Some(mut door) = self.room.tree.door(plan::aliases(&self.spec))? else { return Ok(None) };
         for mount in &self.spec.mounts {
             if let Some(path) = plan::below_workspace(&self.spec, mount) {
                 door = door.with_mount(path, Arc::new(DirDoor::open(&mount.host)?));
+            } else if mount.access == MountAccess::ReadOnly
+                && let Ok(root) = DirDoor::open(&mount.host)
+            {
+                door = door.with_root(&mount.guest, Arc::new(root));
             }
         }
         Ok(Some(door))

@@ -157,8 +157,10 @@ impl DirDoor {
                 }
                 let target = readlinkat(&object, c"", Vec::new())?.into_bytes();
                 if target.first() == Some(&b'/') {
-                    let target = self.below_names(&target).ok_or_else(leads_out)?;
-                    push_names(&mut pending, target);
+                    let Some(own) = self.below_names(&target) else {
+                        return self.beside(&target, pending);
+                    };
+                    push_names(&mut pending, own);
                     at.clear();
                 } else {
                     push_names(&mut pending, &target);
@@ -173,6 +175,26 @@ impl DirDoor {
             }
         }
         self.place(at)
+    }
+
+    /// Where an absolute link leads that isn't in the directory, with the names that come after it.
+    fn beside(&self, target: &[u8], mut pending: Vec<Vec<u8>>) -> Result<Place<'_>, Failure> {
+        let roots =
+            self.roots.iter().filter_map(|root| Some((root, rest_below(target, root.at.as_bytes())?)));
+        let (root, rest) = roots.min_by_key(|(_, rest)| rest.len()).ok_or_else(leads_out)?;
+        push_names(&mut pending, rest);
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        while let Some(name) = pending.pop() {
+            match name.as_slice() {
+                b".." => drop(names.pop().ok_or_else(leads_out)?),
+                _ => names.push(name),
+            }
+        }
+        let path = names.join(&b'/');
+        if path.len() > PATH_LIMIT {
+            return Err(Errno::NAMETOOLONG.into());
+        }
+        Ok(Place::Mount(root, String::from_utf8(path).map_err(|_| Errno::NOENT)?))
     }
 
     /// What is left of a link's target below one of the names that the guest has for the directory.

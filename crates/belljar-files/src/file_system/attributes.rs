@@ -83,14 +83,25 @@ impl FileSystem {
             }
             Found::Entry { inode: None, .. } => Err(Errno::NoEntry),
             Found::Host { mount, path, slash, .. } => {
-                let dir = self.mounts.get(mount)?.dir()?;
-                let found = host::stat(dir, &path, follow || slash)?;
-                if slash && !found.is_dir() {
-                    return Err(Errno::NotDirectory);
+                match self.stat_host(mount, &path, slash, follow) {
+                    Err(Errno::NotPermitted) => {}
+                    stat => return stat,
                 }
-                Ok(host::metadata(&found, mount.device()))
+                match self.beyond_mount(mount, &path, slash, last(follow))? {
+                    Found::Host { mount, path, slash, .. } => self.stat_host(mount, &path, slash, follow),
+                    in_memory => self.stat_found(in_memory, follow),
+                }
             }
         }
+    }
+
+    fn stat_host(&self, mount: MountId, path: &str, slash: bool, follow: bool) -> Result<Metadata> {
+        let dir = self.mounts.get(mount)?.dir()?;
+        let found = host::stat(dir, path, follow || slash)?;
+        if slash && !found.is_dir() {
+            return Err(Errno::NotDirectory);
+        }
+        Ok(host::metadata(&found, mount.device()))
     }
 
     fn set_memory_times(

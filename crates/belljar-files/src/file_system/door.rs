@@ -15,7 +15,8 @@ use crate::path::{LINK_LIMIT, join};
 use crate::{Access, Errno, FileType, Handle, Metadata, OpenOptions, SetTime, Timestamp};
 
 impl FileSystem {
-    /// For the host: does one operation on the files below a guest path. Links are followed inside it only.
+    /// For the host: does one operation on the files below a guest path. Links are followed inside it, and into
+    /// mounts that can only be read.
     pub fn operate(&mut self, workspace: &str, operation: FileOp) -> Result<FileReply, FileError> {
         let (path, other) = paths(&operation);
         let path = path.to_owned();
@@ -276,6 +277,7 @@ impl Door<'_> {
     fn place(&self, path: &str, follow: bool) -> Result<String, Failure> {
         let outside = || Failure::told(FileErrorCode::InvalidPath, "it leads out of the workspace");
         let mut rest: VecDeque<String> = path.split('/').map(str::to_owned).collect();
+        let mut base = self.workspace;
         let mut names: Vec<String> = Vec::new();
         let mut links = 0;
         while let Some(name) = rest.pop_front() {
@@ -287,7 +289,7 @@ impl Door<'_> {
                 }
                 _ => names.push(name),
             }
-            let place = self.absolute(&names);
+            let place = absolute(base, &names);
             let is_meant = rest.is_empty() && !follow;
             match self.files.stat_from(Position::ROOT, &place, false) {
                 Ok(found) if found.file_type == FileType::Symlink && found.device == 0 && !is_meant => {}
@@ -306,21 +308,32 @@ impl Door<'_> {
             let mut target = found.as_str();
             if target.starts_with('/') {
                 names.clear();
-                target = target.strip_prefix(self.workspace).ok_or_else(outside)?;
-                if !target.is_empty() && !target.starts_with('/') {
-                    return Err(outside());
-                }
+                (base, target) = self.base_of(target).ok_or_else(outside)?;
             }
             for name in target.split('/').rev() {
                 rest.push_front(name.to_owned());
             }
         }
-        Ok(self.absolute(&names))
+        Ok(absolute(base, &names))
     }
 
-    fn absolute(&self, names: &[String]) -> String {
-        names.iter().fold(self.workspace.to_owned(), |path, name| join(&path, name))
+    /// Where an absolute link leads: the workspace or a mount that can only be read, and the path there.
+    fn base_of<'t>(&self, target: &'t str) -> Option<(&str, &'t str)> {
+        let rest_in = |base: &str| -> Option<&'t str> {
+            let rest = target.strip_prefix(base)?;
+            (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+        };
+        if let Some(rest) = rest_in(self.workspace) {
+            return Some((self.workspace, rest));
+        }
+        let mounts = self.files.mounts.iter().filter_map(|mount| Some((mount, rest_in(&mount.guest_path)?)));
+        let (mount, rest) = mounts.min_by_key(|(_, rest)| rest.len())?;
+        (mount.access == Access::ReadOnly).then_some((mount.guest_path.as_str(), rest))
     }
+}
+
+fn absolute(base: &str, names: &[String]) -> String {
+    names.iter().fold(base.to_owned(), |path, name| join(&path, name))
 }
 
 /// The path that an operation is about, and another if there is one.

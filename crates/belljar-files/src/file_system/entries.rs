@@ -44,7 +44,8 @@ impl FileSystem {
         self.make_directory(self.position(directory)?, path)
     }
 
-    /// Makes a symbolic link at `path`. `target` is kept as it is; in a mount it can't be absolute.
+    /// Makes a symbolic link at `path`. `target` is kept as it is; in a mount it can't be absolute, unless that is
+    /// the workspace.
     pub fn symlink_at(&mut self, target: &str, directory: Handle, path: &str) -> Result<()> {
         check(target)?;
         match self.resolve_vacant(self.position(directory)?, path)? {
@@ -57,7 +58,12 @@ impl FileSystem {
                 self.mounts.get(mount)?.writable_dir()?;
                 self.charge_host(mount, 0, 1)?;
                 let mounted = self.mounts.get(mount)?;
-                if let Err(error) = mounted.writable_dir()?.symlink(target, &path) {
+                let dir = mounted.writable_dir()?;
+                let made = match mounted.is_workspace {
+                    true => dir.symlink_contents(target, &path),
+                    false => dir.symlink(target, &path),
+                };
+                if let Err(error) = made {
                     self.credit_host(mount, 0, 1);
                     return Err(error.into());
                 }
@@ -116,7 +122,8 @@ impl FileSystem {
         }
     }
 
-    /// The target of a symbolic link. An absolute one in a mount isn't told: it names a host path.
+    /// The target of a symbolic link. An absolute one in a mount isn't told, unless that is the workspace: it names a
+    /// host path.
     pub fn read_link_at(&mut self, directory: Handle, path: &str) -> Result<String> {
         self.read_link_from(self.position(directory)?, path)
     }
@@ -144,7 +151,10 @@ impl FileSystem {
                 if path.is_empty() {
                     return Err(Errno::Invalid);
                 }
-                let target = dir.read_link(&path)?;
+                let target = match self.mounts.get(mount)?.is_workspace {
+                    true => dir.read_link_contents(&path)?,
+                    false => dir.read_link(&path)?,
+                };
                 target.into_os_string().into_string().map_err(|_| Errno::IllegalByteSequence)
             }
         }

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use cap_std::fs::Dir;
@@ -71,7 +72,23 @@ impl FileSystem {
             }
             Found::Directory { inode, .. } => self.open_memory(inode, None, options),
             Found::Entry { directory, name, inode: None, .. } => self.create_memory(directory, name, options),
-            Found::Host { mount, path, slash, .. } => self.open_host(mount, path, slash, options),
+            Found::Host { mount, path, slash, .. } => {
+                match self.open_host(mount, &path, slash, options) {
+                    Err(Errno::NotPermitted) => {}
+                    opened => return opened,
+                }
+                match self.beyond_mount(mount, &path, slash, last)? {
+                    Found::Entry { slash: true, .. } | Found::Host { slash: true, .. } if options.create => {
+                        Err(Errno::IsDirectory)
+                    }
+                    Found::Host { mount, path, slash, .. } => self.open_host(mount, &path, slash, options),
+                    Found::Entry { directory, name, inode: Some(inode), .. } => {
+                        self.open_memory(inode, Some((directory, name)), options)
+                    }
+                    Found::Directory { inode, .. } => self.open_memory(inode, None, options),
+                    Found::Entry { inode: None, .. } => Err(Errno::NoEntry),
+                }
+            }
         }
     }
 
@@ -159,7 +176,7 @@ impl FileSystem {
     fn open_host(
         &mut self,
         mount: MountId,
-        path: String,
+        path: &str,
         slash: bool,
         options: OpenOptions,
     ) -> Result<OpenFile> {
@@ -179,21 +196,21 @@ impl FileSystem {
         let opened = if options.create && options.exclusive {
             Err(Errno::NoEntry)
         } else {
-            host::open(dir, &path, how)
+            host::open(dir, path, how)
         };
         let mut created = false;
         let (opened, metadata) = match opened {
             Err(Errno::NoEntry) if options.create => {
-                if how.follow && !options.exclusive && self.is_link_to_inner_mount(mount, &path)? {
+                if how.follow && !options.exclusive && self.is_link_to_inner_mount(mount, path)? {
                     return Err(Errno::IsDirectory);
                 }
                 self.charge_host(mount, 0, 1)?;
                 created = true;
-                create_on_host(self.mounts.get(mount)?.dir()?, &path, how, options.exclusive)
+                create_on_host(self.mounts.get(mount)?.dir()?, path, how, options.exclusive)
                     .inspect_err(|_| self.credit_host(mount, 0, 1))?
             }
             // A link where a directory is asked for; but a loop on the way is a loop.
-            Err(Errno::Loop) if options.directory && !how.follow && host::stat(dir, &path, false).is_ok() => {
+            Err(Errno::Loop) if options.directory && !how.follow && host::stat(dir, path, false).is_ok() => {
                 return Err(Errno::NotDirectory);
             }
             opened => opened?,
@@ -202,9 +219,9 @@ impl FileSystem {
         // Changes are listed by the path without symbolic links, and renames are followed by it.
         let can_change = mounted.access == Access::ReadWrite;
         let path = if can_change && (options.mutates() || metadata.is_dir()) {
-            host::canonicalise(mounted.dir()?, &path)?
+            Cow::Owned(host::canonicalise(mounted.dir()?, path)?)
         } else {
-            path
+            Cow::Borrowed(path)
         };
         let guest_path = mounted.guest_path_of(&path);
         if created {

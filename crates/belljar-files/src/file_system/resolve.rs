@@ -8,6 +8,9 @@ use crate::path::{LINK_LIMIT, NAME_LIMIT, check, join, next_component, split};
 use crate::tree::{InodeId, Kind, Tree};
 use crate::{Errno, Handle, Result, host};
 
+/// Names in one walk that follows links in the workspace itself, where they are long: each asks the host.
+const MOST_LOOKS: u32 = 4096;
+
 /// A directory that a walk starts from or has come to.
 #[derive(Clone, Debug)]
 pub(super) enum Position {
@@ -32,6 +35,15 @@ pub(super) enum Last {
     NoFollow,
     /// What it leads to is meant.
     Follow,
+}
+
+/// Who follows the symbolic links in a workspace on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Links {
+    /// The host, within the workspace.
+    OfHost,
+    /// The walk itself, in the guest's tree.
+    OfGuest,
 }
 
 /// How a path ends.
@@ -85,23 +97,53 @@ impl FileSystem {
         }
     }
 
-    /// Walks a path, one component at a time in memory; below a mount the names are left to the host.
+    /// Walks a path, one component at a time in memory; below a mount the names are left to the host, until it
+    /// refuses to follow a link out of the workspace.
     pub(super) fn resolve(&self, start: Position, path: &str, last: Last) -> Result<Found> {
         check(path)?;
-        match self.fall_back(&start, path) {
-            Some(instead) => self.walk(start, &instead, last),
-            None => self.walk(start, path, last),
+        let instead = self.fall_back(&start, path);
+        let path = instead.as_deref().unwrap_or(path);
+        match self.walk(start.clone(), path, last, Links::OfHost) {
+            Err(Errno::NotPermitted) => self.walk_through_links(start, path, last),
+            found => found,
         }
     }
 
-    fn walk(&self, start: Position, path: &str, last: Last) -> Result<Found> {
+    /// Where a path leads that the host refused to follow: by the guest's own names, as if the links in the
+    /// workspace were in memory. What comes out may be anywhere in the guest's tree, and has none of them on the
+    /// way; should one come in between, the host refuses again. Links in other mounts stay the host's.
+    pub(super) fn beyond_mount(&self, mount: MountId, path: &str, slash: bool, last: Last) -> Result<Found> {
+        let start = Position::Host { mount, path: String::new() };
+        match slash {
+            true => self.walk_through_links(start, &format!("{path}/"), last),
+            false => self.walk_through_links(start, path, last),
+        }
+    }
+
+    /// A link that leads nowhere in the guest's tree was perhaps made for the host's: it stays refused.
+    fn walk_through_links(&self, start: Position, path: &str, last: Last) -> Result<Found> {
+        if self.mounts.workspace().is_none() {
+            return Err(Errno::NotPermitted);
+        }
+        match self.walk(start, path, last, Links::OfGuest) {
+            Err(Errno::NoEntry) | Ok(Found::Entry { inode: None, .. }) => Err(Errno::NotPermitted),
+            found => found,
+        }
+    }
+
+    fn walk(&self, start: Position, path: &str, last: Last, in_workspace: Links) -> Result<Found> {
         let mut rest = Cow::Borrowed(path);
         let mut at = 0;
         let mut links = 0;
+        let mut looks = 0;
         let mut ending = Ending::Root;
         let mut position = if path.starts_with('/') { Position::ROOT } else { start };
         while let Some(component) = next_component(&rest, at) {
             at = component.end;
+            looks += 1;
+            if in_workspace == Links::OfGuest && looks > MOST_LOOKS {
+                return Err(Errno::Loop);
+            }
             match component.name {
                 "." => {
                     ending = Ending::Dot;
@@ -129,6 +171,24 @@ impl FileSystem {
                             continue;
                         }
                         None => {}
+                    }
+                    let is_meant =
+                        component.last && (last == Last::Entry || (last == Last::NoFollow && !slash));
+                    let mounted = self.mounts.get(mount)?;
+                    if in_workspace == Links::OfGuest && mounted.is_workspace && !is_meant {
+                        let dir = mounted.dir()?;
+                        if let Some(target) = host::link_target(dir, &join(path, name))? {
+                            links += 1;
+                            if links > LINK_LIMIT {
+                                return Err(Errno::Loop);
+                            }
+                            if target.starts_with('/') {
+                                position = Position::ROOT;
+                            }
+                            rest = Cow::Owned(format!("{target}{}", &rest[at..]));
+                            at = 0;
+                            continue;
+                        }
                     }
                     if component.last && last == Last::Entry {
                         *path = self.real_host_directory(mount, path)?;
@@ -204,7 +264,7 @@ impl FileSystem {
                 return None;
             }
         }
-        let found = self.walk(Position::ROOT, &fallback.path, Last::Follow);
+        let found = self.walk(Position::ROOT, &fallback.path, Last::Follow, Links::OfHost);
         match found.and_then(|found| self.stat_found(found, true)) {
             Err(Errno::NoEntry) => Some(format!("{}{}", fallback.instead, &path[at..])),
             _ => None,

@@ -447,3 +447,56 @@ fn what_there_is_no_room_for_is_not_written() {
     assert_eq!(listed(&door, "").unwrap(), ["d"]);
     assert_eq!(listed(&door, "d").unwrap(), ["g"]);
 }
+
+#[test]
+fn links_to_what_the_guest_sees_elsewhere_are_followed_for_reading() {
+    let (host, shelf) = (scratch(), scratch());
+    std::fs::create_dir(shelf.path().join("data")).unwrap();
+    std::fs::write(shelf.path().join("data/x.parquet"), "PAR1").unwrap();
+    symlink("x.parquet", shelf.path().join("data/same")).unwrap();
+    symlink("/etc/passwd", shelf.path().join("data/out")).unwrap();
+    symlink("/workspace/own", shelf.path().join("data/back")).unwrap();
+    let inner = Arc::new(DirDoor::open(shelf.path()).unwrap());
+    let door = door(&host).with_root("/shelf/", inner.clone()).with_root("relative", inner);
+    write(&door, "own", "own", WriteHow::Create).unwrap();
+    link(&door, "data/x.parquet", "/shelf/data/x.parquet").unwrap();
+    link(&door, "shelved", "/shelf/data").unwrap();
+    link(&door, "all", "/shelf").unwrap();
+    link(&door, "dots", "/shelf/./data/../data//x.parquet").unwrap();
+    link(&door, "again", "/workspace/shelved/same").unwrap();
+    for path in ["data/x.parquet", "shelved/x.parquet", "shelved/same", "all/data/x.parquet", "dots", "again"]
+    {
+        assert_eq!(read(&door, path).as_deref(), Ok("PAR1"), "{path}");
+        let found = operations::stat(&door, path).unwrap();
+        assert_eq!((found.kind, found.size, found.read_only), (FileKind::File, 4, true), "{path}");
+        assert_eq!(operations::read(&door, path, 100).unwrap(), b"PAR1");
+    }
+    assert_eq!(listed(&door, "shelved").unwrap(), ["back", "out", "same", "x.parquet"]);
+    assert_eq!(operations::read_link(&door, "shelved/same").unwrap(), "x.parquet");
+    assert_eq!(operations::read_link(&door, "data/x.parquet").unwrap(), "/shelf/data/x.parquet");
+    // It can't be changed, and what is there leads nowhere else.
+    for path in ["data/x.parquet", "shelved/x.parquet", "shelved/new", "all/new"] {
+        assert_eq!(write(&door, path, "mine", WriteHow::Replace), Err(Code::PermissionDenied), "{path}");
+        assert_eq!(write(&door, path, "mine", WriteHow::Append), Err(Code::PermissionDenied), "{path}");
+    }
+    assert_eq!(remove(&door, "shelved/x.parquet"), Err(Code::PermissionDenied));
+    assert_eq!(make(&door, "shelved/d"), Err(Code::PermissionDenied));
+    assert_eq!(rename(&door, "own", "shelved/own"), Err(Code::PermissionDenied));
+    assert_eq!(rename(&door, "shelved/x.parquet", "mine"), Err(Code::PermissionDenied));
+    for path in ["shelved/out", "shelved/back"] {
+        assert_eq!(read(&door, path), Err(Code::InvalidPath), "{path}");
+    }
+    for (number, target) in
+        ["/shelf/../etc/passwd", "/shelf/data/../../etc", "/shelfx/data", "/shel", "/"].iter().enumerate()
+    {
+        let name = format!("out{number}");
+        link(&door, &name, target).unwrap();
+        assert_eq!(read(&door, &name), Err(Code::InvalidPath), "{target}");
+    }
+    link(&door, "missing", "/shelf/data/missing").unwrap();
+    assert_eq!(read(&door, "missing"), Err(Code::FileNotFound));
+    // The link is the workspace's.
+    remove(&door, "data/x.parquet").unwrap();
+    assert_eq!(std::fs::read(shelf.path().join("data/x.parquet")).unwrap(), b"PAR1");
+    assert_eq!(std::fs::read_dir(shelf.path().join("data")).unwrap().count(), 4);
+}

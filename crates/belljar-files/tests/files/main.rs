@@ -7,6 +7,7 @@ mod door;
 mod door_attacks;
 mod escape;
 mod hostile;
+mod links;
 mod model;
 mod moments;
 mod mounts;

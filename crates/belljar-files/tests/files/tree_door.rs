@@ -193,3 +193,46 @@ fn times_are_set_and_a_guest_without_room_for_handles_is_no_hindrance() {
     assert_eq!(names(&mut files, "").len(), 1);
     remove(&mut files, "f").unwrap();
 }
+
+#[test]
+fn links_into_mounts_that_can_only_be_read_are_followed() {
+    let (shelf, other) = (scratch(), scratch());
+    std::fs::create_dir(shelf.path().join("data")).unwrap();
+    std::fs::write(shelf.path().join("data/x.parquet"), "PAR1").unwrap();
+    std::fs::write(other.path().join("f"), "other").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", shelf.path().join("data/out")).unwrap();
+    let mut files = workspace();
+    files.mount_directory("/shelf", open_host(&shelf), Access::ReadOnly).unwrap();
+    files.mount_directory("/other", open_host(&other), Access::ReadWrite).unwrap();
+    write(&mut files, "own", b"own", WriteHow::Create).unwrap();
+    let make = |files: &mut FileSystem, path: &str, target: &str| {
+        files.operate(PLACE, FileOp::MakeLink { path: path.into(), target: target.into() }).unwrap();
+    };
+    make(&mut files, "data/x.parquet", "/shelf/data/x.parquet");
+    make(&mut files, "shelved", "/shelf/data");
+    make(&mut files, "all", "/shelf/");
+    for path in ["data/x.parquet", "shelved/x.parquet", "all/data/x.parquet"] {
+        assert_eq!(read(&mut files, path).unwrap(), b"PAR1", "{path}");
+        let stat = files.operate(PLACE, FileOp::Stat { path: path.into(), follow: true });
+        assert!(matches!(stat, Ok(FileReply::Stat(stat)) if stat.read_only && stat.size == 4), "{path}");
+    }
+    assert_eq!(names(&mut files, "shelved").len(), 2);
+    use FileErrorCode::{InvalidPath, PermissionDenied};
+    for path in ["data/x.parquet", "shelved/x.parquet", "shelved/new"] {
+        assert_eq!(code(write(&mut files, path, b"x", WriteHow::Replace)), PermissionDenied, "{path}");
+        assert_eq!(code(write(&mut files, path, b"x", WriteHow::Append)), PermissionDenied, "{path}");
+    }
+    assert_eq!(code(remove(&mut files, "shelved/x.parquet")), PermissionDenied);
+    assert!(rename(&mut files, "own", "shelved/own").is_err());
+    assert_eq!(read(&mut files, "shelved/out"), Err(PermissionDenied));
+    for (number, target) in
+        ["/other/f", "/shelf/../tmp/outside", "/shelfx", "/tmp/outside"].iter().enumerate()
+    {
+        let name = format!("out{number}");
+        make(&mut files, &name, target);
+        assert_eq!(read(&mut files, &name), Err(InvalidPath), "{target}");
+        assert_eq!(code(write(&mut files, &name, b"x", WriteHow::Replace)), InvalidPath, "{target}");
+    }
+    assert_eq!(std::fs::read(shelf.path().join("data/x.parquet")).unwrap(), b"PAR1");
+    assert_eq!(std::fs::read_dir(shelf.path().join("data")).unwrap().count(), 2);
+}
