@@ -103,6 +103,8 @@ pub struct ArtifactSettings {
     pub limits: StoreLimits,
 }
 
+/// How long links are good that were signed with an older key.
+const KEY_RETENTION: Duration = Duration::from_secs(30 * 86_400);
 /// How long the links in outcomes are good for.
 const LINK_LIFE: Duration = Duration::from_secs(3600);
 
@@ -212,7 +214,7 @@ impl Artifacts {
             return Ok(signer);
         }
         let ArtifactSettings { keys, base, .. } = &self.inner.settings;
-        let made = LinkSigner::new(LinkKeys::open(keys)?, base.clone());
+        let made = LinkSigner::new(Arc::new(LinkKeys::open(keys)?), base.clone());
         Ok(self.inner.signer.get_or_init(|| made))
     }
 
@@ -278,7 +280,8 @@ impl Artifacts {
 
     /// Signs with a new key from now on. Links that were signed with older ones stay good.
     pub fn rotate_keys(&self) -> Result<(), Error> {
-        Ok(self.signer()?.keys().rotate()?)
+        self.signer()?.keys().rotate(KEY_RETENTION, now_ms())?;
+        Ok(())
     }
 
     /// Keeps one until it is removed by name, or no longer.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use belljar_artifacts::{ArtifactError, LinkError};
+use belljar_artifacts::{ArtifactError, KeyError, LinkError};
 use belljar_datasets::DatasetError;
 use belljar_engine::{EngineError, FileError, FileErrorCode};
 use belljar_native::NativeError;
@@ -80,6 +80,9 @@ pub enum Error {
     /// A signed link isn't good.
     #[error(transparent)]
     Link(#[from] LinkError),
+    /// The keys that links are signed with can't be used.
+    #[error(transparent)]
+    LinkKeys(#[from] KeyError),
     /// A dataset can't be had. Nothing was staged.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
@@ -298,7 +301,8 @@ impl Error {
             Self::Cache(error) => Some(error.hint().to_owned()),
             Self::Package(error) => error.hint(),
             Self::Artifact(error) => error.hint(),
-            Self::Link(error) => error.hint(),
+            Self::Link(error) => error.hint().map(str::to_owned),
+            Self::LinkKeys(error) => error.hint().map(str::to_owned),
             Self::Dataset(error) => error.hint(),
             Self::NoArtifacts => {
                 Some("set a state directory, or name a place for artifacts when the sandbox is built".to_owned())

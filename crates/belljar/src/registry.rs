@@ -270,7 +270,8 @@ impl Registry {
         if !is_on_disk(&policy.workspace) {
             return Ok(None);
         }
-        self.workspaces_of(&policy.workspace).files(&id, &policy).map(Some)
+        let shelf = self.shelves().join(id.as_str());
+        self.workspaces_of(&policy.workspace).files_and_shelf(&id, &policy, Some(&shelf)).map(Some)
     }
 
     /// Closes sessions by age and size, and removes what nothing needs any more.
@@ -316,8 +317,11 @@ impl Registry {
 
     /// Forgets what a session had on its shelf.
     fn clear_shelf(&self, id: &SessionId) -> Result<(), Error> {
-        let shelves = Some(shelves_of(self.store.root()).join(self.tenant.as_str()));
-        KeptPlaces { shelves, ..KeptPlaces::default() }.clear(id)
+        KeptPlaces { shelves: Some(self.shelves()), ..KeptPlaces::default() }.clear(id)
+    }
+
+    fn shelves(&self) -> PathBuf {
+        shelves_of(self.store.root()).join(self.tenant.as_str())
     }
 
     fn lease(&self, name: &str) -> Result<Lease, Error> {

@@ -128,7 +128,8 @@ impl Session {
     pub fn files(&self) -> Result<Files, Error> {
         let workspace = &self.place.workspace;
         if is_on_disk(workspace) {
-            return self.shared.workspaces(workspace)?.files(&self.id, &self.place.policy());
+            let workspaces = self.shared.workspaces(workspace)?;
+            return workspaces.files_and_shelf(&self.id, &self.place.policy(), self.place.shelf());
         }
         let door = SlotDoor { slot: Arc::clone(&self.slot), switch: Arc::clone(&self.switch) };
         Ok(Files::new(Arc::new(door), self.place.spec.workspace.clone(), None))

@@ -71,7 +71,7 @@ impl Sandbox {
             refused(reason, "name the packages that it was made with, or its lock")
         })?;
         let (policy, doubts) = self.policy_again(&origin, &cells);
-        let redactor = Redactor::new(&policy.env, &[]);
+        let redactor = Redactor::new(policy.env.clone(), []);
         let session = sandbox.session_with_blocking(move |own| *own = policy)?;
         stage(&session, &cells).map_err(|error| {
             refused(format!("a dataset of it can't be had: {error}"), "add the dataset again, as it was")

@@ -23,6 +23,7 @@ use belljar_store::{SessionId, Tenant};
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
+use crate::session::SHELF;
 use crate::{Error, Files, Policy, PolicyError};
 
 /// Where a workspace's files are.
@@ -260,7 +261,12 @@ impl Workspaces {
     }
 
     /// A thread's files, with what its session sees in them. The host may write as much as the session.
-    pub(crate) fn door(&self, id: &SessionId, policy: &Policy) -> Result<Arc<dyn FileDoor>, Error> {
+    pub(crate) fn door(
+        &self,
+        id: &SessionId,
+        policy: &Policy,
+        shelf: Option<&Path>,
+    ) -> Result<Arc<dyn FileDoor>, Error> {
         let mut names: Vec<String> = ALIASES.map(str::to_owned).to_vec();
         names.push(policy.workspace.path_of(id.as_str()));
         let meter = Meter {
@@ -276,12 +282,26 @@ impl Workspaces {
             let inner = DirDoor::new(open_directory(&host).map_err(failed)?);
             door = door.with_mount(&at, Arc::new(inner));
         }
+        // There needn't be one.
+        if let Some(opened) = shelf.and_then(|shelf| open_directory(shelf).ok()) {
+            door = door.with_root(SHELF, Arc::new(DirDoor::new(opened)));
+        }
         Ok(Arc::new(door))
     }
 
     /// A thread's files, for hosts and agents.
     pub fn files(&self, id: &SessionId, policy: &Policy) -> Result<Files, Error> {
-        let door = self.door(id, policy)?;
+        self.files_and_shelf(id, policy, None)
+    }
+
+    /// The same, with what is on the session's shelf.
+    pub(crate) fn files_and_shelf(
+        &self,
+        id: &SessionId,
+        policy: &Policy,
+        shelf: Option<&Path>,
+    ) -> Result<Files, Error> {
+        let door = self.door(id, policy, shelf)?;
         Ok(Files::new(door, policy.workspace.path_of(id.as_str()), Some(self.thread(id))))
     }
 

@@ -85,7 +85,7 @@ impl Disk {
             guest: spec.workspace.clone(),
             tracked: Arc::new(Mutex::new(tracked)),
             ignored,
-            door: workspaces.door(id, &place.policy())?,
+            door: workspaces.door(id, &place.policy(), place.shelf())?,
             most_bytes: spec.limits.file_bytes,
             most_files: spec.limits.file_count,
             allowed: (spec.limits.file_bytes, spec.limits.file_count),

@@ -69,8 +69,8 @@ impl Slot {
     pub(super) fn keep(&mut self, ran: &Ran<'_>, changes: &mut Changes) -> (Vec<Artifact>, Vec<Refused>) {
         let Some(kept) = self.place.kept.clone() else { return Default::default() };
         let Some(artifacts) = kept.artifacts.clone() else { return Default::default() };
-        let parents = kept.take_read();
-        let step = self.remember(ran, &kept);
+        let (parents, own_calls) = (kept.take_read(), kept.take_calls());
+        let step = self.remember(ran, &kept, own_calls);
         if ran.state == State::RolledBack || !kept.artifact_policy.keep {
             return Default::default();
         }
@@ -94,7 +94,7 @@ impl Slot {
             if let Some(step) = step {
                 lineage.add(step, ran.state);
             }
-            let records = lineage.records(&origin.id(), &kept.redactor);
+            let records = lineage.records(&origin.id(), kept.redactor());
             let session = self.id.to_string();
             let told = Told { session: &session, ran, origin: &origin, parents, cells: &records.cells };
             let ingested = match self.live() {
@@ -138,10 +138,10 @@ impl Slot {
     }
 
     /// Notes what was run. Of a session in the registry whose history hasn't been read, it is returned.
-    fn remember(&mut self, ran: &Ran<'_>, kept: &Kept) -> Option<Step> {
+    fn remember(&mut self, ran: &Ran<'_>, kept: &Kept, own_calls: u64) -> Option<Step> {
         let step = Step {
             status: status_word(ran.status),
-            tool_calls: ran.tool_calls,
+            tool_calls: ran.tool_calls.saturating_sub(own_calls),
             datasets: kept.uses(),
             ..Step::new(self.id.as_str(), ran.kind, ran.number, ran.code.to_owned(), ran.started_ms)
         };
@@ -194,7 +194,7 @@ impl Slot {
         policy.env.values_mut().for_each(|value| *value = "[redacted]".to_owned());
         let policy = serde_json::to_value(&policy).unwrap_or_default();
         match &self.place.kept {
-            Some(kept) => kept.redactor.redact_json(policy),
+            Some(kept) => kept.redactor().redact_json(&policy).0,
             None => policy,
         }
     }

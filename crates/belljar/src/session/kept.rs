@@ -3,8 +3,10 @@
 //! Both are on its shelf, a directory of the host that it sees read-only at `/shelf`. What is put there while a cell
 //! runs is seen at once.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use belljar_artifacts::{Artifact, ArtifactId, DatasetUse, Filter, Redactor};
 use belljar_datasets::{Shelf, Staged, cache_list};
@@ -44,13 +46,17 @@ pub(crate) struct Kept {
     pub(crate) artifact_policy: ArtifactPolicy,
     dataset_policy: DatasetPolicy,
     pub(crate) hook: Option<ArtifactHook>,
-    pub(crate) redactor: Redactor,
+    /// Texts that are never recorded.
+    hidden: (BTreeMap<String, String>, Vec<String>),
+    redactor: OnceLock<Redactor>,
     shelf: Option<Shelf>,
     session: SessionId,
     /// The sessions that it was forked from.
     pub(crate) ancestors: Vec<String>,
     /// Artifacts that were read since this was last asked.
     read: Mutex<Vec<ArtifactId>>,
+    /// Calls of its guest, likewise.
+    calls: AtomicU64,
 }
 
 impl KeptPlaces {
@@ -82,11 +88,13 @@ impl KeptPlaces {
             artifact_policy: policy.artifacts.clone(),
             dataset_policy: policy.datasets.clone(),
             hook: self.hook.clone(),
-            redactor: Redactor::new(&policy.env, &self.secrets),
+            hidden: (policy.env.clone(), self.secrets.clone()),
+            redactor: OnceLock::new(),
             shelf,
             session: session.clone(),
             ancestors,
             read: Mutex::default(),
+            calls: AtomicU64::new(0),
         })))
     }
 
@@ -100,6 +108,20 @@ impl KeptPlaces {
 }
 
 impl Kept {
+    /// What keeps secrets out of records.
+    pub(crate) fn redactor(&self) -> &Redactor {
+        self.redactor.get_or_init(|| {
+            let secrets = self.hidden.1.iter().enumerate();
+            let secrets = secrets.map(|(index, text)| (format!("secret {}", index + 1), text.clone()));
+            Redactor::new(self.hidden.0.clone(), secrets)
+        })
+    }
+
+    /// Where its shelf is on the host.
+    pub(crate) fn shelf_path(&self) -> Option<&Path> {
+        self.shelf.as_ref().map(Shelf::path)
+    }
+
     /// Adds what its guest sees and calls.
     pub(crate) fn show(&self, spec: &mut GuestSpec) {
         if let Some(shelf) = &self.shelf {
@@ -126,6 +148,7 @@ impl Kept {
 
     /// Answers a guest's call. Blocks.
     pub(crate) fn call(&self, call: &ToolCall) -> ToolResult {
+        self.calls.fetch_add(1, Ordering::Relaxed);
         let word = |index: usize| call.args.get(index).and_then(Value::as_str);
         match (call.name.as_str(), word(0)) {
             (ARTIFACTS, Some("list")) => self.list_artifacts(),
@@ -212,6 +235,11 @@ impl Kept {
         read.sort();
         read.dedup();
         read
+    }
+
+    /// The calls of its guest since this was last asked; to the engine they are calls of tools.
+    pub(crate) fn take_calls(&self) -> u64 {
+        self.calls.swap(0, Ordering::Relaxed)
     }
 
     fn list_datasets(&self) -> Result<Value, Error> {

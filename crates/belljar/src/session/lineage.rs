@@ -233,13 +233,17 @@ fn step(session: &str, entry: &HistoryEntry) -> (Step, State) {
 mod tests {
     use super::*;
 
+    fn nothing_hidden() -> Redactor {
+        Redactor::new([], [])
+    }
+
     fn ran(lineage: &mut Lineage, number: u32) {
         let step = Step::new("s", RecordKind::Cell, number, format!("cell {number}"), 0);
         lineage.add(step, State::Kept);
     }
 
     fn numbers(lineage: &Lineage) -> Vec<u32> {
-        let Records { cells, lost, .. } = lineage.records("origin", &Redactor::default());
+        let Records { cells, lost, .. } = lineage.records("origin", &nothing_hidden());
         assert!(!lost);
         for pair in cells.windows(2) {
             assert_eq!(pair[1].previous, Some(pair[0].id()));
@@ -297,11 +301,11 @@ mod tests {
         let mut lineage = Lineage::default();
         let cells = u32::try_from(MOST_STEPS).expect("it is small") + 5;
         (1..=cells).for_each(|number| ran(&mut lineage, number));
-        let records = lineage.records("origin", &Redactor::default());
+        let records = lineage.records("origin", &nothing_hidden());
         assert_eq!((records.cells.len(), records.lost), (MOST_STEPS, true));
         lineage.mark_stored(&records);
         ran(&mut lineage, cells + 1);
-        let next = lineage.records("origin", &Redactor::default());
+        let next = lineage.records("origin", &nothing_hidden());
         assert_eq!((next.cells.len(), next.lost), (1, false));
         assert_eq!(next.cells[0].previous, records.cells.last().map(CellRecord::id));
     }

@@ -1,5 +1,6 @@
 //! A session from inside: its guest, awake or asleep, and what is kept of it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -74,6 +75,11 @@ impl Place {
     pub(crate) fn policy(&self) -> Policy {
         let Limits { file_bytes, file_count, .. } = self.spec.limits;
         Policy { file_bytes, file_count, workspace: self.workspace.clone(), ..Policy::default() }
+    }
+
+    /// Its shelf, on the host.
+    pub(crate) fn shelf(&self) -> Option<&Path> {
+        self.kept.as_ref().and_then(|kept| kept.shelf_path())
     }
 
     /// An absolute guest path, of one that may be relative to the workspace.
