@@ -19,30 +19,43 @@ use crate::support::{SESSION, TENANT, file, keep, noise, read, read_by, try_keep
 /// Makes a store that is empty and nobody else's.
 pub(crate) type Maker<'m> = &'m dyn Fn(StoreLimits) -> ArtifactStore;
 
-/// All of it.
-pub(crate) fn run(make: Maker<'_>) {
-    what_is_kept_is_read_back(make);
-    contents_are_stored_once(make);
-    nobody_sees_what_another_tenant_has(make);
-    lists_are_filtered_and_have_pages(make);
-    parts_are_read(make);
-    streams_give_the_same(make);
-    local_files_can_be_linked_and_not_written(make);
-    large_files_go_through(make);
-    what_may_not_leave_stays(make);
-    quotas_are_kept_file_by_file(make);
-    the_quota_of_all_counts_what_is_stored(make);
-    names_are_only_names(make);
-    readers_are_not_believed(make);
-    histories_are_followed(make);
-    histories_have_holes_that_are_told(make);
-    pinned_ones_outlive_their_age(make);
-    removed_contents_come_back(make);
-    the_same_bytes_from_all_sides_at_once(make);
-    garbage_is_collected_while_others_write(make);
-    many_tiny_files(make);
-    an_empty_batch_is_nothing(make);
+/// A test for each check. `$check` calls it with what makes stores.
+macro_rules! tests {
+    ($check:path) => {
+        $crate::suite::tests! { $check:
+            what_is_kept_is_read_back
+            contents_are_stored_once
+            nobody_sees_what_another_tenant_has
+            lists_are_filtered_and_have_pages
+            parts_are_read
+            streams_give_the_same
+            local_files_can_be_linked_and_not_written
+            large_files_go_through
+            what_may_not_leave_stays
+            quotas_are_kept_file_by_file
+            the_quota_of_all_counts_what_is_stored
+            names_are_only_names
+            readers_are_not_believed
+            histories_are_followed
+            histories_have_holes_that_are_told
+            pinned_ones_outlive_their_age
+            removed_contents_come_back
+            the_same_bytes_from_all_sides_at_once
+            garbage_is_collected_while_others_write
+            many_tiny_files
+            an_empty_batch_is_nothing
+        }
+    };
+    ($check:path: $($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                $check($crate::suite::$name);
+            }
+        )*
+    };
 }
+pub(crate) use tests;
 
 pub(crate) fn what_is_kept_is_read_back(make: Maker<'_>) {
     let store = make(StoreLimits::default());
