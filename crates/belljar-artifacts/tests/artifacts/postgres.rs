@@ -79,15 +79,15 @@ impl Server {
         let server = Self { programs: programs(), directory: above.join(&name), guard: None };
         let _ = fs::remove_dir_all(&server.directory);
         make_directory(&server.directory);
-        server.make();
-        server.start();
-        fs::write(&current, &name).expect("the file can be written");
         // A little later than the last user: the next test may be about to begin.
         let stop = "while :; do flock \"$3/users\" true; sleep 3; \
                     flock --nonblock \"$3/users\" sh -c 'rm -f \"$3/current\"; \
                     \"$1/pg_ctl\" stop --silent --mode=immediate --pgdata=\"$2/data\"; rm -rf \"$2\"' \
                     sh \"$@\" && exit; done";
         server.shell(stop).arg(&above).stdin(Stdio::null()).spawn().expect("there is a shell");
+        server.make();
+        server.start();
+        fs::write(&current, &name).expect("the file can be written");
         (server, users)
     }
 
