@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use belljar_transfer::{S3Credentials, S3Place};
@@ -52,7 +52,6 @@ pub(crate) struct TestBucket {
     directory: TempDir,
     address: SocketAddr,
     trouble: Arc<Mutex<Vec<Trouble>>>,
-    seen: Arc<Mutex<Vec<String>>>,
     /// Ends the server when it is dropped.
     _runtime: Runtime,
 }
@@ -69,9 +68,9 @@ impl TestBucket {
         let service = service.build();
         let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).unwrap();
         let address = listener.local_addr().unwrap();
-        let (trouble, seen) = (Arc::default(), Arc::default());
-        runtime.spawn(serve(listener, service, Arc::clone(&trouble), Arc::clone(&seen)));
-        Self { directory, address, trouble, seen, _runtime: runtime }
+        let trouble = Arc::default();
+        runtime.spawn(serve(listener, service, Arc::clone(&trouble)));
+        Self { directory, address, trouble, _runtime: runtime }
     }
 
     /// How the store gets there.
@@ -97,11 +96,6 @@ impl TestBucket {
         all
     }
 
-    /// `METHOD path` of all requests so far, in the order in which they came.
-    pub(crate) fn requests(&self) -> Vec<String> {
-        self.seen.lock().unwrap().clone()
-    }
-
     /// All keys, sorted.
     pub(crate) fn keys(&self) -> Vec<String> {
         let root = self.directory.path().join(BUCKET);
@@ -121,13 +115,8 @@ impl TestBucket {
     }
 
     /// Where an object is, for those who want to harm it.
-    pub(crate) fn file(&self, key: &str) -> std::path::PathBuf {
+    pub(crate) fn file(&self, key: &str) -> PathBuf {
         self.directory.path().join(BUCKET).join(key)
-    }
-
-    /// The directory of all buckets.
-    pub(crate) fn root(&self) -> &Path {
-        self.directory.path()
     }
 }
 
@@ -143,16 +132,10 @@ pub(crate) fn place(address: &str, prefix: &str) -> S3Place {
     }
 }
 
-async fn serve(
-    listener: TcpListener,
-    service: S3Service,
-    trouble: Arc<Mutex<Vec<Trouble>>>,
-    seen: Arc<Mutex<Vec<String>>>,
-) {
+async fn serve(listener: TcpListener, service: S3Service, trouble: Arc<Mutex<Vec<Trouble>>>) {
     while let Ok((stream, _)) = listener.accept().await {
-        let (service, trouble, seen) = (service.clone(), Arc::clone(&trouble), Arc::clone(&seen));
+        let (service, trouble) = (service.clone(), Arc::clone(&trouble));
         let answer = service_fn(move |request: Request<Incoming>| {
-            seen.lock().unwrap().push(format!("{} {}", request.method(), request.uri().path()));
             let fault = next_fault(&trouble, request.method());
             answer(service.clone(), request, fault)
         });

@@ -42,8 +42,7 @@ impl Server {
         make_directory(&directory);
         let mut server = Self { programs: programs(), directory, guard: None };
         // Reads until nobody can write any more, which is when this process is gone.
-        let stop =
-            "read nothing; \"$1/pg_ctl\" stop --silent --mode=immediate --pgdata=\"$2/data\"; rm -rf \"$2\"";
+        let stop = "read nothing; \"$1/pg_ctl\" stop --silent --mode=immediate --pgdata=\"$2/data\"; for try in 1 2 3; do rm -rf \"$2\" && break; sleep 1; done";
         server.guard = Some(server.shell(stop).stdin(Stdio::piped()).spawn().expect("there is a shell"));
         server.make();
         server.start();
@@ -82,7 +81,7 @@ impl Server {
         // A little later than the last user: the next test may be about to begin.
         let stop = "while :; do flock \"$3/users\" true; sleep 3; \
                     flock --nonblock \"$3/users\" sh -c 'rm -f \"$3/current\"; \
-                    \"$1/pg_ctl\" stop --silent --mode=immediate --pgdata=\"$2/data\"; rm -rf \"$2\"' \
+                    \"$1/pg_ctl\" stop --silent --mode=immediate --pgdata=\"$2/data\"; rm -rf \"$2\" || { sleep 1; rm -rf \"$2\"; }' \
                     sh \"$@\" && exit; done";
         server.shell(stop).arg(&above).stdin(Stdio::null()).spawn().expect("there is a shell");
         server.make();
