@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
 
+mod bucket;
 mod local;
+mod postgres;
 mod suite;
 mod support;
