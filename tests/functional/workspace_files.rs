@@ -201,3 +201,55 @@ fn files_on_disk_can_be_used_while_a_cell_runs() {
     let outcome = runner.join().unwrap();
     assert_eq!(outcome.value.unwrap().text, "'now'");
 }
+
+#[test]
+fn links_to_what_is_mounted_are_followed_and_nothing_is_written_through_them() {
+    let (directory, shelf) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::create_dir(shelf.path().join("data")).unwrap();
+    std::fs::write(shelf.path().join("data/x.csv"), "a,b\n1,2\n").unwrap();
+    for storage in [StorageKind::Disk, StorageKind::Memory] {
+        let sandbox = builder()
+            .workspace_root(directory.path())
+            .storage(storage)
+            .mount(shelf.path(), "/shelf")
+            .build_blocking()
+            .unwrap();
+        let session = sandbox.session_blocking().unwrap();
+        session
+            .run_blocking(
+                "import os\nos.makedirs('data', exist_ok=True)\nos.symlink('/shelf/data/x.csv', 'data/x.csv')\nos.symlink('/shelf/data', 'all')\nos.symlink('/shelf/data/later', 'later')",
+            )
+            .unwrap();
+        let seen = text(
+            &session,
+            "open('data/x.csv').read(), open('all/x.csv').read()[:3], os.listdir('all'), os.stat('data/x.csv').st_size, os.access('data/x.csv', os.R_OK), os.readlink('data/x.csv'), os.path.realpath('data/x.csv')",
+        );
+        assert_eq!(
+            seen,
+            r"('a,b\n1,2\n', 'a,b', ['x.csv'], 8, True, '/shelf/data/x.csv', '/shelf/data/x.csv')"
+        );
+        for code in [
+            "open('data/x.csv', 'w')",
+            "open('later', 'w')",
+            "open('all/new', 'w')",
+            "os.remove('all/x.csv')",
+        ] {
+            let raised = session.run_blocking(code).unwrap().exception.unwrap();
+            assert!(raised.message.contains("Read-only file system"), "{code}: {raised:?}");
+        }
+        let raised = session.run_blocking("open('later')").unwrap().exception.unwrap();
+        assert_eq!(raised.kind, "FileNotFoundError");
+        // What comes onto the shelf later is there at once.
+        std::fs::write(shelf.path().join("data/later"), "now").unwrap();
+        assert_eq!(text(&session, "open('later').read()"), "'now'");
+        std::fs::remove_file(shelf.path().join("data/later")).unwrap();
+        if storage == StorageKind::Memory {
+            let files = session.files().unwrap();
+            assert_eq!(files.read_blocking("data/x.csv").unwrap(), b"a,b\n1,2\n");
+            assert_eq!(code(files.write_blocking("data/x.csv", b"mine")), FileErrorCode::PermissionDenied);
+            assert_eq!(session.read_file_blocking("data/x.csv").unwrap(), b"a,b\n1,2\n");
+        }
+    }
+    assert_eq!(std::fs::read_dir(shelf.path().join("data")).unwrap().count(), 1);
+    assert_eq!(std::fs::read(shelf.path().join("data/x.csv")).unwrap(), b"a,b\n1,2\n");
+}

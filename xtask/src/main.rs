@@ -39,6 +39,9 @@ fn main() -> ExitCode {
 
 /// All tests. The interpreter is made first, so that no test waits for it.
 fn test() -> anyhow::Result<()> {
+    if !has_postgres() {
+        step("installing PostgreSQL, for the tests", Command::new(root().join("scripts/install-postgres")))?;
+    }
     step("building", cargo(["build", "--release", "--package", "belljar-cli"]))?;
     step("making the interpreter", belljar(["run", "-c", "print('the interpreter works')"]))?;
     step("testing the guest kernel", &mut guest_tests()?)?;
@@ -107,6 +110,14 @@ fn native() -> anyhow::Result<()> {
     let done = step("testing the native engine as an ordinary user", &mut other);
     let _ = std::fs::remove_dir_all(&home);
     done
+}
+
+/// Whether tests will find it: on the path, or where Debian has it.
+fn has_postgres() -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut places = env::split_paths(&path).chain(versions.map(|version| version.path().join("bin")));
+    places.any(|place| place.join("initdb").exists())
 }
 
 fn is_root() -> bool {

@@ -9,11 +9,13 @@
 //! | `sessions` | what keeping, forking and rewinding sessions costs: most names |
 //! | `packages` | what packages cost: `packages` |
 //! | `workspaces` | what files on disk and in memory cost: `workspaces` |
+//! | `artifacts` | what it costs that cells' files are kept, and datasets shared: `artifacts` |
 //! | `native` | the native engine beside bubblewrap, Jupyter and plain Python: `native` |
 //! | `scene` | what is common to them: sandboxes, a directory that is gone afterwards |
 //! | `peers` | other sandboxes |
 //! | `sample`, `row`, `report` | many measurements of one thing; one number; all of them |
 
+mod artifacts;
 mod measure;
 mod native;
 mod packages;
@@ -100,6 +102,8 @@ enum Name {
     Packages,
     /// Threads, files on disk and in memory, what changed, archives
     Workspaces,
+    /// Keeping what cells leave, signed links, datasets that are shared
+    Artifacts,
     /// 200 sessions awake and 2,000 asleep
     Crowd,
     /// The native engine beside bubblewrap, Jupyter and plain Python, whatever the engine
@@ -147,6 +151,7 @@ pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
         let measured = match name {
             Name::Packages => packages::measure(&scene, &peers),
             Name::Workspaces => workspaces::measure(&scene),
+            Name::Artifacts => artifacts::measure(&scene),
             Name::Native => native::measure(&scene, arguments.peers.as_deref()).map(|(rows, told)| {
                 notes.extend(told);
                 rows

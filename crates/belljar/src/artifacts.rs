@@ -273,6 +273,11 @@ impl Artifacts {
         self.sign(&artifact, options, life)
     }
 
+    /// A signed link to one that is known already.
+    pub fn link_to(&self, artifact: &Artifact, options: &LinkOptions) -> Result<String, Error> {
+        self.sign(artifact, options, options.life.unwrap_or(self.inner.settings.link_life))
+    }
+
     /// What a signed link gives, if it is good for whoever asks, now.
     pub fn check_link(&self, link: &str, audience: Option<&str>) -> Result<Grant, Error> {
         Ok(self.signer()?.check(link, audience, now_ms())?)
@@ -345,8 +350,8 @@ impl Artifacts {
 }
 
 /// The hash of what a reader gives, in hexadecimal digits, and how much that is.
-pub(crate) fn hash_of(mut contents: impl Read) -> io::Result<(String, u64)> {
-    belljar_artifacts::sha256_of(&mut contents)
+pub fn hash_contents(contents: impl Read) -> io::Result<(String, u64)> {
+    belljar_artifacts::hash_contents(contents)
 }
 
 fn now_ms() -> u64 {

@@ -74,7 +74,7 @@ pub use artifacts::{
     Artifact, ArtifactError, ArtifactFilter, ArtifactHook, ArtifactId, ArtifactPolicy, ArtifactScope,
     ArtifactSettings, Artifacts, BlobPlace, Candidate, CellRecord, CollectOptions, CollectedArtifacts,
     Contents, Database, DatasetUse, Disposition, Grant, LinkError, LinkOptions, Origin, Provenance,
-    RecordKind, Refusal, Refused, StoreLimits, StoreUsage,
+    RecordKind, Refusal, Refused, StoreLimits, StoreUsage, hash_contents,
 };
 pub use belljar_engine::{
     Clock, Entropy, Event, FileDoor, FileEntry, FileError, FileErrorCode, FileKind, FileStat, Layer,

@@ -8,7 +8,7 @@ use belljar_engine::{Clock, Entropy};
 use belljar_files::operations::Contents;
 use serde::Serialize;
 
-use crate::artifacts::hash_of;
+use crate::artifacts::hash_contents;
 use crate::{
     Artifact, ArtifactPolicy, CommandRequest, Error, Outcome, Policy, Sandbox, Session, StorageKind,
     WorkspacePolicy,
@@ -187,11 +187,11 @@ fn made_again(
 ) -> Result<Option<String>, Error> {
     let displayed = last.and_then(|outcome| crate::session::displayed(outcome, artifact.cell, &artifact.name));
     if let Some(bytes) = displayed {
-        return Ok(Some(hash_of(bytes.as_slice()).map_err(Error::Temporary)?.0));
+        return Ok(Some(hash_contents(bytes.as_slice()).map_err(Error::Temporary)?.0));
     }
     let files = session.files()?;
     match Contents::new(files.door(), &format!("artifacts/{}", artifact.name)) {
-        Ok(contents) => Ok(Some(hash_of(contents).map_err(Error::Temporary)?.0)),
+        Ok(contents) => Ok(Some(hash_contents(contents).map_err(Error::Temporary)?.0)),
         Err(_) => Ok(None),
     }
 }

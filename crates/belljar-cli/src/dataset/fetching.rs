@@ -83,11 +83,12 @@ pub(crate) fn stage(
     let mut staged = Vec::new();
     for NamedDataset { name, version } in names {
         let version = version.as_deref();
-        // What the session may not have isn't fetched for it.
-        if session.staged_blocking()?.iter().all(|one| one.name != *name) {
-            let bar = FetchBar::new(audience);
+        let bar = FetchBar::new(audience);
+        if bar.0.is_some() {
+            // Ahead of it, so that somebody sees how far it is.
             datasets.fetch_with(name, version, &bar)?;
         }
+        drop(bar);
         staged.push(session.stage_blocking(name, version)?);
     }
     Ok(staged)

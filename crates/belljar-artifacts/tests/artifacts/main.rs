@@ -1,0 +1,10 @@
+//! The store: what it keeps, and what it does when something is wrong. `suite` is what every pair of a database and a
+//! place for contents passes.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
+
+mod bucket;
+mod local;
+mod postgres;
+mod suite;
+mod support;

@@ -1,0 +1,281 @@
+//! Files that are served by HTTP.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, IF_RANGE,
+    LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, TRANSFER_ENCODING,
+};
+use reqwest::{Client, Response, StatusCode, Url, Version};
+use tokio::runtime::Runtime;
+
+use super::address::{IsPrivate, PublicOnly, is_private};
+use super::channel::{self, Event, Failure, Incoming, Outgoing, Unwanted};
+use crate::options::FetchOptions;
+use crate::source::shown;
+
+const MOST_REDIRECTS: usize = 10;
+
+pub(super) struct Request {
+    pub(super) url: String,
+    pub(super) headers: BTreeMap<String, String>,
+    /// Where to go on, and how the server knows what there was before.
+    pub(super) resume: Option<(u64, Option<String>)>,
+    pub(super) options: FetchOptions,
+    pub(super) is_promised: bool,
+    pub(super) is_sized: bool,
+    pub(super) file_name: String,
+}
+
+pub(super) fn start(runtime: &Runtime, request: Request) -> Incoming {
+    channel::start(runtime, |outgoing| bring(request, outgoing))
+}
+
+async fn bring(request: Request, outgoing: Arc<Outgoing>) -> Result<Result<(), Unwanted>, Failure> {
+    let client = client(&request.options)?;
+    let mut response = ask(&client, &request).await?;
+    let begin = match begin(&request, &response)? {
+        Some(begin) => begin,
+        None => return Err(refusal(&response)),
+    };
+    if outgoing.send(begin).is_err() {
+        return Ok(Err(Unwanted));
+    }
+    while let Some(bytes) = response.chunk().await.map_err(|error| failure(error, &request.url))? {
+        if outgoing.bytes(bytes).await.is_err() {
+            return Ok(Err(Unwanted));
+        }
+    }
+    Ok(outgoing.send(Event::End { sha256: None, version: None }))
+}
+
+fn client(options: &FetchOptions) -> Result<Client, Failure> {
+    // Whoever embeds this may have chosen a provider already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = Client::builder()
+        .connect_timeout(options.connect_timeout)
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .no_proxy()
+        .user_agent(concat!("belljar/", env!("CARGO_PKG_VERSION")));
+    if let Some(proxy) = &options.proxy {
+        let proxy =
+            reqwest::Proxy::all(proxy).map_err(|_| Failure::fatal("the proxy's address makes no sense"))?;
+        builder = builder.proxy(proxy);
+    } else if !options.allow_private {
+        builder = builder.dns_resolver(PublicOnly);
+    }
+    builder.build().map_err(|error| Failure::fatal(chain(&error)))
+}
+
+/// Follows redirects. Headers are for the host that they were given for, and for no other.
+async fn ask(client: &Client, request: &Request) -> Result<Response, Failure> {
+    let mut url = Url::parse(&request.url).map_err(|_| Failure::fatal("its address makes no sense"))?;
+    let mut headers = HeaderMap::new();
+    for (name, value) in &request.headers {
+        let (Ok(name), Ok(mut value)) =
+            (HeaderName::from_bytes(name.as_bytes()), reqwest::header::HeaderValue::from_str(value))
+        else {
+            return Err(Failure::fatal("a header can't be sent"));
+        };
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    for _ in 0..=MOST_REDIRECTS {
+        if !request.options.allow_private {
+            check_literal(&url)?;
+        }
+        let mut asked = client.get(url.clone()).headers(headers.clone()).header(ACCEPT_ENCODING, "identity");
+        if let Some((offset, validator)) = &request.resume {
+            asked = asked.header(RANGE, format!("bytes={offset}-"));
+            if let Some(validator) = validator {
+                asked = asked.header(IF_RANGE, validator);
+            }
+        }
+        let response = asked.send().await.map_err(|error| failure(error, url.as_str()))?;
+        let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
+        let Some(location) = response.headers().get(LOCATION).filter(|_| is_redirect) else {
+            return Ok(response);
+        };
+        let next = location.to_str().ok().and_then(|location| url.join(location).ok());
+        let Some(next) = next else {
+            return Err(Failure::fatal("it was redirected to an address that makes no sense"));
+        };
+        if !matches!(next.scheme(), "http" | "https") {
+            return Err(Failure::fatal(format!("it was redirected to {}:, which isn't HTTP", next.scheme())));
+        }
+        if url.scheme() == "https" && next.scheme() == "http" {
+            return Err(Failure::fatal(format!(
+                "it was redirected from https:// to {}, which anybody on the way could change",
+                shown(next.as_str())
+            )));
+        }
+        if url.origin() != next.origin() {
+            headers.clear();
+        }
+        url = next;
+    }
+    Err(Failure::fatal(format!("it was redirected more than {MOST_REDIRECTS} times")))
+}
+
+/// A host that is an address isn't looked up.
+fn check_literal(url: &Url) -> Result<(), Failure> {
+    let host = url.host_str().unwrap_or_default();
+    let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    if literal.is_ok_and(is_private) {
+        return Err(private(host));
+    }
+    Ok(())
+}
+
+fn private(host: &str) -> Failure {
+    let reason = format!("{host} is on a private network");
+    Failure { private: Some(host.to_owned()), ..Failure::fatal(reason) }
+}
+
+/// How it begins, if the server sends it.
+fn begin(request: &Request, response: &Response) -> Result<Option<Event>, Failure> {
+    let headers = response.headers();
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let known = request.resume.as_ref().and_then(|(_, validator)| validator.as_deref());
+    match response.status() {
+        StatusCode::OK => {
+            check_encoding(request, text(CONTENT_ENCODING))?;
+            let total = text(CONTENT_LENGTH).and_then(|length| length.trim().parse().ok());
+            let has_end = total.is_some()
+                || response.version() > Version::HTTP_11
+                || text(TRANSFER_ENCODING).is_some_and(|how| how.to_ascii_lowercase().contains("chunked"));
+            if !has_end && !request.is_promised && !request.is_sized {
+                return Err(Failure::fatal(
+                    "the server doesn't say how long it is, so that a cut can't be told from its end; \
+                     promise its SHA-256 or its size",
+                ));
+            }
+            Ok(Some(Event::Begin { offset: 0, total, validator: validator(headers) }))
+        }
+        StatusCode::PARTIAL_CONTENT => {
+            let restart = |reason: &str| Failure { restart: true, ..Failure::again(reason.to_owned()) };
+            let Some((offset, _)) = request.resume else {
+                return Err(Failure::fatal("the server sent a part that nobody asked for"));
+            };
+            check_encoding(request, text(CONTENT_ENCODING))?;
+            let (start, total) = text(CONTENT_RANGE)
+                .and_then(content_range)
+                .ok_or_else(|| restart("the server doesn't say which part it sends"))?;
+            let now = validator(headers);
+            if start != offset {
+                return Err(restart("the server sent another part than was asked for"));
+            }
+            if known.is_some() && now.as_deref().is_some_and(|now| Some(now) != known) {
+                return Err(restart("the file changed since its first part was fetched"));
+            }
+            let validator = known.map(str::to_owned).or(now);
+            Ok(Some(Event::Begin { offset, total: Some(total), validator }))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Contents are kept as they come. If they are packed where the name doesn't say so, they aren't what was asked for.
+fn check_encoding(request: &Request, encoding: Option<&str>) -> Result<(), Failure> {
+    let encoding = encoding.unwrap_or("identity").trim().to_ascii_lowercase();
+    let ending = request.file_name.rsplit('.').next().unwrap_or_default();
+    let fits = match encoding.as_str() {
+        "" | "identity" => true,
+        "gzip" | "x-gzip" => ending == "gz",
+        other => other == ending || (other == "zstd" && ending == "zst"),
+    };
+    if fits || request.is_promised {
+        return Ok(());
+    }
+    Err(Failure::fatal(format!(
+        "the server sends it packed ({encoding}), though it was asked not to; give it a format that says so, \
+         or promise its SHA-256"
+    )))
+}
+
+/// What tells one state of a file from another. A weak one doesn't.
+fn validator(headers: &HeaderMap) -> Option<String> {
+    let text = |name| headers.get(name).and_then(|value: &reqwest::header::HeaderValue| value.to_str().ok());
+    text(ETAG)
+        .filter(|etag| etag.starts_with('"'))
+        .or_else(|| text(LAST_MODIFIED))
+        .filter(|validator| validator.len() <= 1_000)
+        .map(str::to_owned)
+}
+
+/// `bytes 5-9/10`: where it starts, and how long all of it is.
+fn content_range(text: &str) -> Option<(u64, u64)> {
+    let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
+    let (start, end) = range.trim().split_once('-')?;
+    let (start, end): (u64, u64) = (start.parse().ok()?, end.parse().ok()?);
+    let total = total.trim().parse().ok()?;
+    // A part that ends before the end would be taken for all of it.
+    (start <= end && end.checked_add(1) == Some(total)).then_some((start, total))
+}
+
+fn refusal(response: &Response) -> Failure {
+    let status = response.status();
+    let after = response
+        .headers()
+        .get(RETRY_AFTER)
+        .and_then(|value| value.to_str().ok()?.trim().parse().ok())
+        .map(Duration::from_secs);
+    let reason = format!("the server answered {status}");
+    let temporary = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
+    let restart = matches!(status.as_u16(), 412 | 416);
+    Failure { retry: temporary || restart, restart, after, ..Failure::fatal(reason) }
+}
+
+fn failure(error: reqwest::Error, url: &str) -> Failure {
+    let error = error.without_url();
+    let mut next: Option<&(dyn Error + 'static)> = Some(&error);
+    while let Some(one) = next {
+        if let Some(IsPrivate(host)) = one.downcast_ref::<IsPrivate>() {
+            return private(host);
+        }
+        next = one.source();
+    }
+    let reason = format!("{}: {}", shown(url), chain(&error));
+    Failure { retry: !error.is_builder(), ..Failure::fatal(reason) }
+}
+
+/// What an error and those behind it say, without what each says again.
+pub(super) fn chain(error: &dyn Error) -> String {
+    let mut told = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let text = error.to_string();
+        if !told.contains(&text) {
+            told = format!("{told}: {text}");
+        }
+        next = error.source();
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_the_rest_of_a_file_or_nothing() {
+        assert_eq!(content_range("bytes 5-9/10"), Some((5, 10)));
+        for text in [
+            "bytes 5-8/10",
+            "bytes 5-9/*",
+            "bytes 0-18446744073709551615/1",
+            "bytes 9-5/10",
+            "bytes */10",
+            "items 5-9/10",
+            "bytes 5-/10",
+            "bytes -1-9/10",
+        ] {
+            assert_eq!(content_range(text), None, "{text}");
+        }
+    }
+}
