@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use belljar::{ArtifactError, DatasetError, Error, StoreError};
+use belljar::{ArtifactError, DatasetError, Error, StoreError, TransferError};
 
 use crate::console;
 
@@ -57,6 +57,7 @@ fn makes_no_sense(error: &Error) -> bool {
         Error::NoBucket
             | Error::NotStaged
             | Error::DatasetRefused { .. }
+            | Error::Transfer(TransferError::Invalid { .. })
             | Error::Artifact(ArtifactError::Invalid { .. })
             | Error::Dataset(DatasetError::Invalid { .. } | DatasetError::Exists { .. })
     )

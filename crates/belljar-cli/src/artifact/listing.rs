@@ -47,7 +47,7 @@ fn some(
 ) -> Result<(Vec<Artifact>, bool), Error> {
     let mut found: Vec<Artifact> = Vec::new();
     loop {
-        filter.limit = None;
+        filter.limit = Some(count.saturating_add(1) - found.len() as u64);
         let page = artifacts.list(&filter)?;
         let Some(last) = page.last() else { return Ok((found, false)) };
         filter.after = Some(last.id.clone());

@@ -84,7 +84,7 @@ pub(crate) fn stage(
     for NamedDataset { name, version } in names {
         let version = version.as_deref();
         let bar = FetchBar::new(audience);
-        if bar.0.is_some() {
+        if bar.bar.is_some() {
             // Ahead of it, so that somebody sees how far it is.
             datasets.fetch_with(name, version, &bar)?;
         }
@@ -95,12 +95,15 @@ pub(crate) fn stage(
 }
 
 /// How far a fetch is, on a terminal.
-struct FetchBar(Option<ProgressBar>);
+struct FetchBar {
+    bar: Option<ProgressBar>,
+    audience: Audience,
+}
 
 impl FetchBar {
     fn new(audience: Audience) -> Self {
         let visible = audience == Audience::Person && io::stderr().is_terminal();
-        Self(visible.then(|| {
+        let bar = visible.then(|| {
             let template = "{spinner} {bar:24} {bytes} of {total_bytes} ({bytes_per_sec}): {msg}";
             let style = ProgressStyle::with_template(template)
                 .unwrap_or_else(|_| ProgressStyle::default_bar())
@@ -108,13 +111,14 @@ impl FetchBar {
             let bar = ProgressBar::new(0).with_style(style);
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
-        }))
+        });
+        Self { bar, audience }
     }
 }
 
 impl FetchProgress for FetchBar {
     fn advance(&self, name: &str, bytes: u64, total: Option<u64>) {
-        if let Some(bar) = &self.0 {
+        if let Some(bar) = &self.bar {
             bar.set_length(total.unwrap_or(bytes));
             bar.set_position(bytes);
             bar.set_message(printable(name));
@@ -123,16 +127,17 @@ impl FetchProgress for FetchBar {
 
     fn retry(&self, name: &str, reason: &str, after: Duration) {
         let line = format!("{}: {}; again in {after:.1?}", printable(name), printable(reason));
-        match &self.0 {
+        match &self.bar {
             Some(bar) => bar.println(line),
-            None => console::note(format_args!("{line}")),
+            None if self.audience == Audience::Person => console::note(format_args!("{line}")),
+            None => {}
         }
     }
 }
 
 impl Drop for FetchBar {
     fn drop(&mut self) {
-        if let Some(bar) = &self.0 {
+        if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
