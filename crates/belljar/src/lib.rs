@@ -71,10 +71,10 @@ mod verify;
 mod workspace;
 
 pub use artifacts::{
-    Artifact, ArtifactError, ArtifactFilter, ArtifactHook, ArtifactId, ArtifactPolicy, ArtifactScope, ArtifactSettings,
-    Artifacts, BlobPlace, Candidate, CellRecord, CollectOptions, CollectedArtifacts, Contents, Database, DatasetUse,
-    Disposition, Grant, LinkError, LinkOptions, Origin, Provenance, RecordKind, Refusal, Refused, StoreLimits,
-    StoreUsage, hash_contents,
+    Artifact, ArtifactError, ArtifactFilter, ArtifactHook, ArtifactId, ArtifactPolicy, ArtifactScope,
+    ArtifactSettings, Artifacts, BlobPlace, Candidate, CellRecord, CollectOptions, CollectedArtifacts,
+    Contents, Database, DatasetUse, Disposition, Grant, LinkError, LinkOptions, Origin, Provenance,
+    RecordKind, Refusal, Refused, StoreLimits, StoreUsage, hash_contents,
 };
 pub use belljar_engine::{
     Clock, Entropy, Event, FileDoor, FileEntry, FileError, FileErrorCode, FileKind, FileStat, Layer,
@@ -90,8 +90,8 @@ pub use checkpoint::{Checkpoint, Which};
 pub use command::{CommandOutcome, CommandRequest};
 pub use config::{Config, ConfigError, Place as ConfigPlace};
 pub use datasets::{
-    Cached, Dataset, DatasetAccess, DatasetError, DatasetPolicy, DatasetProblem, DatasetSource, Datasets, FetchFailure,
-    FetchOptions, FetchRequest, Fetched, Fetcher, NewDataset, Staged,
+    Cached, Dataset, DatasetAccess, DatasetError, DatasetPolicy, DatasetProblem, DatasetSource, Datasets,
+    FetchFailure, FetchOptions, FetchRequest, Fetched, Fetcher, NewDataset, Staged,
 };
 pub use environment::{
     EngineKind, Environment, EnvironmentInfo, Environments, NamedEnvironment, PackageInfo,

@@ -19,8 +19,8 @@ use crate::session::{KeptPlaces, shelves_of};
 use crate::tool::ToolTable;
 use crate::workspace::{DIRECTORIES, StorageKind, Workspaces};
 use crate::{
-    ArtifactHook, ArtifactSettings, Artifacts, Candidate, DatasetAccess, Datasets, EngineKind, Environment, Error, Policy,
-    Runtimes, Tool,
+    ArtifactHook, ArtifactSettings, Artifacts, Candidate, DatasetAccess, Datasets, EngineKind, Environment,
+    Error, Policy, Runtimes, Tool,
 };
 
 /// Something that was said of a policy.
