@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar::{
-    ArtifactFilter, ArtifactScope, Error, LinkOptions, Outcome, Refusal, Request, Sandbox, SandboxBuilder, Session, Status,
-    StorageKind, Verdict,
+    ArtifactFilter, ArtifactScope, Error, LinkOptions, Outcome, Refusal, Request, Sandbox, SandboxBuilder,
+    Session, Status, StorageKind, Verdict,
 };
 use belljar_tests::{builder, engine, text};
 use tempfile::TempDir;
@@ -55,7 +55,10 @@ fn what_a_cell_leaves_is_kept_and_leaves_the_workspace() {
         let session = root.session();
         let outcome = run(&session, Request::from(REPORT).tool_call("call_7"));
         let [artifact] = outcome.artifacts.as_slice() else { panic!("{outcome:#?}") };
-        assert_eq!((artifact.name.as_str(), artifact.size, artifact.mime.as_str()), ("report.csv", 8, "text/csv"));
+        assert_eq!(
+            (artifact.name.as_str(), artifact.size, artifact.mime.as_str()),
+            ("report.csv", 8, "text/csv")
+        );
         assert_eq!((artifact.cell, artifact.tool_call.as_deref()), (1, Some("call_7")));
         assert_eq!(artifact.session, session.id().to_string());
         assert!(artifact.url.as_deref().is_some_and(|url| url.contains(artifact.id.as_str())));
@@ -69,7 +72,8 @@ fn what_a_cell_leaves_is_kept_and_leaves_the_workspace() {
         let artifacts = root.sandbox.artifacts().unwrap();
         let usage = artifacts.usage().unwrap();
         assert_eq!((usage.count, usage.bytes, usage.stored_bytes), (2, 16, 8));
-        let listed = artifacts.list(&ArtifactFilter { session: Some(again.session.clone()), ..Default::default() });
+        let listed =
+            artifacts.list(&ArtifactFilter { session: Some(again.session.clone()), ..Default::default() });
         let listed: Vec<_> = listed.unwrap().into_iter().map(|artifact| artifact.id).collect();
         assert_eq!(listed, [again.id.clone(), artifact.id.clone()]);
     }
@@ -125,7 +129,8 @@ fn a_later_cell_reads_back_what_its_session_may() {
     assert_eq!(text(&first, format!("artifacts.open({id:?}, 'r').readline()")), "'a,b\\n'");
     assert_eq!(text(&first, format!("artifacts.path({id:?}).name")), "'report.csv'");
     assert_eq!(text(&first, "[one['name'] for one in artifacts.list()]"), "['report.csv']");
-    let derived = run(&first, format!("data = artifacts.read({id:?})\nopen('artifacts/copy', 'wb').write(data)"));
+    let derived =
+        run(&first, format!("data = artifacts.read({id:?})\nopen('artifacts/copy', 'wb').write(data)"));
     assert_eq!(derived.artifacts[0].parents, [made.id.clone()]);
     // It is read-only, whatever is tried.
     let outcome = first.run_blocking(format!("open(artifacts.path({id:?}), 'a').write('more')")).unwrap();
@@ -139,7 +144,8 @@ fn a_later_cell_reads_back_what_its_session_may() {
     assert_eq!(outcome.exception.unwrap().kind, "FileNotFoundError");
     let friend = root.sandbox.session_with_blocking(|policy| policy.artifacts.read = ArtifactScope::Tenant);
     assert_eq!(text(&friend.unwrap(), format!("artifacts.read({id:?})[:3]")), "b'a,b'");
-    let blind = root.sandbox.session_with_blocking(|policy| policy.artifacts.read = ArtifactScope::None).unwrap();
+    let blind =
+        root.sandbox.session_with_blocking(|policy| policy.artifacts.read = ArtifactScope::None).unwrap();
     assert_eq!(blind.run_blocking("artifacts").unwrap().exception.unwrap().kind, "NameError");
 }
 
@@ -186,7 +192,8 @@ fn quotas_are_kept_and_told() {
     settings.limits.session_bytes = Some(1000);
     let root = Root::with(|builder| builder.artifacts(settings));
     let session = root.session();
-    let outcome = run(&session, "for n in range(3):\n    open(f'artifacts/{n}', 'wb').write(bytes([n]) * 400)");
+    let outcome =
+        run(&session, "for n in range(3):\n    open(f'artifacts/{n}', 'wb').write(bytes([n]) * 400)");
     assert_eq!(outcome.artifacts.len(), 2, "{outcome:#?}");
     let [refused] = outcome.artifacts_refused.as_slice() else { panic!("{outcome:#?}") };
     assert_eq!((refused.why, refused.size), (Refusal::SessionQuota, 400));
@@ -195,7 +202,10 @@ fn quotas_are_kept_and_told() {
     assert_eq!(other.artifacts.len(), 1);
     // When there is room again, what is written again is kept.
     root.sandbox.artifacts().unwrap().remove(outcome.artifacts[0].id.as_str()).unwrap();
-    let again = run(&session, "import os\nname = os.listdir('artifacts')[0]\nopen('artifacts/' + name, 'wb').write(b'y' * 400)");
+    let again = run(
+        &session,
+        "import os\nname = os.listdir('artifacts')[0]\nopen('artifacts/' + name, 'wb').write(b'y' * 400)",
+    );
     assert_eq!(again.artifacts.len(), 1, "{again:#?}");
 }
 
@@ -204,7 +214,8 @@ fn a_database_that_is_gone_costs_no_cell() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("not a directory");
     fs::write(&place, "").unwrap();
-    let root = Root::with(|builder| builder.artifacts(belljar::ArtifactSettings::in_directory(place.join("x"))));
+    let root =
+        Root::with(|builder| builder.artifacts(belljar::ArtifactSettings::in_directory(place.join("x"))));
     let session = root.session();
     let outcome = run(&session, format!("x = 1\n{REPORT}"));
     let [refused] = outcome.artifacts_refused.as_slice() else { panic!("{outcome:#?}") };
@@ -221,7 +232,9 @@ fn provenance_is_what_led_to_it_and_no_secret() {
     assert_eq!(session.undo_blocking(1).unwrap(), [2]);
     let failed = session.run_blocking("token = 'hunter2-hunter2'; rows.append(3); 1 / 0").unwrap();
     assert_eq!(failed.status, Status::Error);
-    let made = run(&session, "import os, json\njson.dump(rows, open('artifacts/rows.json', 'w'))").artifacts.remove(0);
+    let made = run(&session, "import os, json\njson.dump(rows, open('artifacts/rows.json', 'w'))")
+        .artifacts
+        .remove(0);
     let artifacts = root.sandbox.artifacts().unwrap();
     let found = artifacts.provenance(made.id.as_str()).unwrap();
     let numbers: Vec<u32> = found.cells.iter().map(|cell| cell.number).collect();
@@ -340,7 +353,9 @@ fn many_sessions_keep_at_once() {
             std::thread::spawn(move || {
                 let session = sandbox.session_blocking().unwrap();
                 for cell in 0..5 {
-                    let code = format!("for n in range(20):\n    open(f'artifacts/{{n}}', 'w').write(f'{{n}} {cell}')");
+                    let code = format!(
+                        "for n in range(20):\n    open(f'artifacts/{{n}}', 'w').write(f'{{n}} {cell}')"
+                    );
                     let outcome = session.run_blocking(code).unwrap();
                     assert_eq!(outcome.artifacts.len(), 20, "{thread}: {outcome:#?}");
                 }
@@ -351,6 +366,7 @@ fn many_sessions_keep_at_once() {
     let usage = root.sandbox.artifacts().unwrap().usage().unwrap();
     // The same hundred contents, four times.
     assert_eq!(usage.count, 400);
-    let distinct: u64 = (0..5).flat_map(|cell| (0..20).map(move |n| format!("{n} {cell}").len() as u64)).sum();
+    let distinct: u64 =
+        (0..5).flat_map(|cell| (0..20).map(move |n| format!("{n} {cell}").len() as u64)).sum();
     assert_eq!(usage.stored_bytes, distinct);
 }

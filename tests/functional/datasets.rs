@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use belljar::{
-    DatasetAccess, DatasetSource, Error, NewDataset, Sandbox, SandboxBuilder, Session, Status, StorageKind, Verdict,
+    DatasetAccess, DatasetSource, Error, NewDataset, Sandbox, SandboxBuilder, Session, Status, StorageKind,
+    Verdict,
 };
 use belljar_tests::{builder, text};
 use tempfile::TempDir;
@@ -74,7 +75,10 @@ fn a_staged_dataset_is_in_data_and_shared() {
 fn a_cell_asks_for_what_it_needs() {
     let root = staged(StorageKind::Memory);
     let session = root.sandbox.session_blocking().unwrap();
-    assert_eq!(text(&session, "[(one['id'], one['staged']) for one in datasets.list()]"), "[('sales', False)]");
+    assert_eq!(
+        text(&session, "[(one['id'], one['staged']) for one in datasets.list()]"),
+        "[('sales', False)]"
+    );
     assert_eq!(text(&session, "open(datasets.path('sales')).readline()"), "'month,eur\\n'");
     let outcome = session.run_blocking("datasets.path('nothing')").unwrap();
     assert_eq!(outcome.exception.unwrap().kind, "FileNotFoundError");
@@ -133,10 +137,7 @@ fn a_directory_of_the_host_is_seen_at_data() {
     fs::write(inputs.path().join("prices.csv"), "1,2\n").unwrap();
     for storage in [StorageKind::Memory, StorageKind::Disk] {
         let root = Root::new(|builder| {
-            builder
-                .dataset_access(DatasetAccess::LocalRo)
-                .dataset_directory(inputs.path())
-                .storage(storage)
+            builder.dataset_access(DatasetAccess::LocalRo).dataset_directory(inputs.path()).storage(storage)
         });
         let session = root.sandbox.session_blocking().unwrap();
         assert_eq!(text(&session, "open('/data/prices.csv').read()"), "'1,2\\n'");
@@ -145,9 +146,8 @@ fn a_directory_of_the_host_is_seen_at_data() {
         assert_eq!(session.run_blocking("open('/data/x', 'w')").unwrap().status, Status::Error);
         assert!(matches!(session.stage_blocking("sales", None), Err(Error::NotStaged)));
     }
-    let both = Root::new(|builder| {
-        builder.dataset_access(DatasetAccess::Hybrid).dataset_directory(inputs.path())
-    });
+    let both =
+        Root::new(|builder| builder.dataset_access(DatasetAccess::Hybrid).dataset_directory(inputs.path()));
     both.add("sales", "a\n");
     let session = both.sandbox.session_blocking().unwrap();
     session.stage_blocking("sales", None).unwrap();
@@ -159,7 +159,10 @@ fn a_directory_of_the_host_is_seen_at_data() {
 fn impossible_datasets_are_refused() {
     let without = builder().dataset_access(DatasetAccess::LocalRo).build_blocking();
     assert!(matches!(without.err(), Some(Error::Policy(belljar::PolicyError::NoDatasets))));
-    let gone = builder().dataset_access(DatasetAccess::LocalRo).dataset_directory("/nowhere/at/all").build_blocking();
+    let gone = builder()
+        .dataset_access(DatasetAccess::LocalRo)
+        .dataset_directory("/nowhere/at/all")
+        .build_blocking();
     assert!(matches!(gone.err(), Some(Error::Policy(belljar::PolicyError::DatasetDirectory(_)))));
     let homeless = builder().dataset_access(DatasetAccess::Api).build_blocking().unwrap();
     assert!(matches!(homeless.session_blocking().err(), Some(Error::NoDatasets)));

@@ -1,5 +1,7 @@
 //! SHA-256, in hexadecimal digits.
 
+use std::io::{self, Read};
+
 use sha2::{Digest, Sha256};
 
 /// The hash of something that is in memory.
@@ -26,6 +28,24 @@ impl Hasher {
             text.push(char::from(DIGITS[usize::from(byte & 15)]));
         }
         text
+    }
+}
+
+/// The hash of all that a reader gives, in hexadecimal digits, and how many bytes that is.
+///
+/// # Errors
+/// If it can't be read.
+pub fn hash_contents(mut contents: impl Read) -> io::Result<(String, u64)> {
+    let (mut hasher, mut size) = (Hasher::default(), 0);
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        match contents.read(&mut buffer)? {
+            0 => return Ok((hasher.finish(), size)),
+            length => {
+                hasher.update(&buffer[..length]);
+                size += length as u64;
+            }
+        }
     }
 }
 

@@ -70,6 +70,7 @@ pub use collect::{CollectOptions, Collected};
 pub use contents::Contents;
 pub use error::{ArtifactError, Result};
 pub use filter::Filter;
+pub use hash::hash_contents;
 pub use keys::{KeyError, KeyInfo, LinkKeys};
 pub use link::{Disposition, Grant, LinkError, LinkSigner, content_disposition};
 pub use mime::{SNIFFED_BYTES, may_be_inline, sniff_mime};

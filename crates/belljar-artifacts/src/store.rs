@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::artifact::Artifact;
 use crate::batch::{Batch, Ingested};
 use crate::blobs::{Blobs, Bucket, Directory};
 use crate::clock;
-use crate::database::{Database, Value, placeholders};
+use crate::database::{Database, Value};
 use crate::error::{ArtifactError, At, Result};
 use crate::filter::Filter;
 use crate::hash::Hasher;
@@ -167,24 +168,16 @@ impl ArtifactStore {
     ///
     /// # Errors
     /// If the database can't be written to.
-    pub fn take_back(&self, tenant: &str, session: &str, cells: &[u32]) -> Result<u64> {
+    pub fn take_back(&self, tenant: &str, session: &str, cells: RangeInclusive<u32>) -> Result<u64> {
         const ACTION: &str = "mark artifacts as taken back";
-        if cells.is_empty() {
-            return Ok(0);
-        }
         self.inner.wait(async {
             let mut writing = self.inner.database.write(ACTION).await?;
-            let mut changed = 0;
-            for cells in cells.chunks(crate::database::ROWS) {
-                let marks = placeholders(2, cells.len());
-                let sql = format!(
-                    "UPDATE artifacts SET taken_back = 1 WHERE tenant = $1 AND session = $2 \
-                     AND taken_back = 0 AND cell IN ({marks})"
-                );
-                let mut values: Vec<Value> = vec![clean(tenant).into(), clean(session).into()];
-                values.extend(cells.iter().map(|cell| Value::from(u64::from(*cell))));
-                changed += writing.execute(ACTION, &sql, values).await?;
-            }
+            let sql = "UPDATE artifacts SET taken_back = 1 WHERE tenant = $1 AND session = $2 \
+                       AND taken_back = 0 AND cell >= $3 AND cell <= $4";
+            let cells = [*cells.start(), *cells.end()].map(|cell| Value::from(u64::from(cell)));
+            let mut values: Vec<Value> = vec![clean(tenant).into(), clean(session).into()];
+            values.extend(cells);
+            let changed = writing.execute(ACTION, sql, values).await?;
             writing.commit(ACTION).await?;
             Ok(changed)
         })

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use belljar_artifacts::{
     Artifact, ArtifactError, ArtifactId, BlobPlace, Candidate, CellRecord, CollectOptions,
-    Collected as CollectedArtifacts, Contents, Database, DatasetUse, Disposition, Filter as ArtifactFilter, Grant,
-    LinkError, Origin, Provenance, RecordKind, Refusal, Refused, StoreLimits, StoreUsage,
+    Collected as CollectedArtifacts, Contents, Database, DatasetUse, Disposition, Filter as ArtifactFilter,
+    Grant, LinkError, Origin, Provenance, RecordKind, Refusal, Refused, StoreLimits, StoreUsage,
 };
 use belljar_artifacts::{ArtifactStore, LinkKeys, LinkSigner, StoreSettings};
 use belljar_store::Tenant;

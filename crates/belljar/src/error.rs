@@ -300,10 +300,10 @@ impl Error {
             ),
             Self::Cache(error) => Some(error.hint().to_owned()),
             Self::Package(error) => error.hint(),
-            Self::Artifact(error) => error.hint(),
+            Self::Artifact(error) => error.hint().map(str::to_owned),
             Self::Link(error) => error.hint().map(str::to_owned),
             Self::LinkKeys(error) => error.hint().map(str::to_owned),
-            Self::Dataset(error) => error.hint(),
+            Self::Dataset(error) => error.hint().map(str::to_owned),
             Self::NoArtifacts => {
                 Some("set a state directory, or name a place for artifacts when the sandbox is built".to_owned())
             }

@@ -468,7 +468,17 @@ mod tests {
     fn a_policy_of_an_earlier_version_can_be_read() {
         let mut recorded = serde_json::to_value(Policy::default()).expect("it is plain");
         let fields = recorded.as_object_mut().expect("an object");
-        for new in ["cpus", "processes", "cpu_time", "require", "spill", "install", "workspace", "artifacts", "datasets"] {
+        for new in [
+            "cpus",
+            "processes",
+            "cpu_time",
+            "require",
+            "spill",
+            "install",
+            "workspace",
+            "artifacts",
+            "datasets",
+        ] {
             assert!(fields.remove(new).is_some(), "{new}");
         }
         assert_eq!(serde_json::from_value::<Policy>(recorded).ok(), Some(Policy::default()));

@@ -11,10 +11,10 @@ use belljar_store::{Lease, Listed, SessionId, SessionRecord, Store, Tenant};
 use belljar_wasm::WasmEngine;
 use serde::Serialize;
 
+use crate::datasets::DatasetPolicy;
 use crate::history::History;
 use crate::recipe::{Recipe, is_recipe};
 use crate::sandbox::{ENGINE_LABEL, engine_label};
-use crate::datasets::DatasetPolicy;
 use crate::session::{KeptPlaces, is_on_disk, shelves_of};
 use crate::workspace::{WorkspacePolicy, Workspaces};
 use crate::{Checkpoint, EngineKind, Environment, Error, Files, Policy, Runtimes, default_state_dir};

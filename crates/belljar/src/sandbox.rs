@@ -19,7 +19,8 @@ use crate::session::{Disk, KeptPlaces, Lineage, Live, Place, Slot, Verification,
 use crate::tool::ToolTable;
 use crate::workspace::{WorkspacePolicy, Workspaces};
 use crate::{
-    Artifacts, Datasets, EngineKind, Error, History, Outcome, Policy, PolicyError, Registry, Request, Runtimes, Session,
+    Artifacts, Datasets, EngineKind, Error, History, Outcome, Policy, PolicyError, Registry, Request,
+    Runtimes, Session,
 };
 
 /// Makes sessions. Made once and shared; cloning it is cheap.

@@ -453,12 +453,7 @@ fn watch_quota(slot: &Arc<Mutex<Slot>>) {
 }
 
 /// Stages a dataset. While a cell runs it is on the shelf at once, and in `data/` before the next.
-fn stage(
-    slot: &Mutex<Slot>,
-    place: &Place,
-    dataset: &str,
-    version: Option<&str>,
-) -> Result<Staged, Error> {
+fn stage(slot: &Mutex<Slot>, place: &Place, dataset: &str, version: Option<&str>) -> Result<Staged, Error> {
     let staged = place.kept.as_ref().ok_or(Error::NotStaged)?.stage(dataset, version)?;
     if let Ok(mut slot) = slot.try_lock()
         && slot.is_live()
@@ -519,8 +514,7 @@ fn make_child(
     ancestor: &Ancestor,
 ) -> Result<Slot, Error> {
     let shared = Arc::clone(&parent.shared);
-    let mut ancestors =
-        parent.place.kept.as_ref().map(|kept| kept.ancestors.clone()).unwrap_or_default();
+    let mut ancestors = parent.place.kept.as_ref().map(|kept| kept.ancestors.clone()).unwrap_or_default();
     ancestors.push(parent.id.to_string());
     let granted = Arc::clone(&parent.place.granted);
     let place = shared.place_of(&id, Arc::clone(&parent.place.base), granted, ancestors)?;

@@ -165,7 +165,12 @@ impl ToolTable {
     }
 
     /// Runs something on a thread that may block.
-    pub(crate) fn run(&self, name: String, reply: ToolReply, body: impl FnOnce() -> ToolResult + Send + 'static) {
+    pub(crate) fn run(
+        &self,
+        name: String,
+        reply: ToolReply,
+        body: impl FnOnce() -> ToolResult + Send + 'static,
+    ) {
         self.threads.run(Box::new(move |run| {
             let result = match run {
                 Run::Now => catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(panicked(&name))),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_artifacts::{CellRecord, Origin, Provenance, RecordKind, Redactor};
+use belljar_datasets::DatasetError;
 use belljar_engine::{Clock, Entropy};
 use belljar_files::operations::Contents;
 use serde::Serialize;
@@ -64,7 +65,10 @@ impl Sandbox {
             advice: advice.to_owned(),
         };
         if let Some(missing) = missing.first() {
-            return Err(refused(missing.clone(), "`belljar artifact show ID --provenance` shows what is known"));
+            return Err(refused(
+                missing.clone(),
+                "`belljar artifact show ID --provenance` shows what is known",
+            ));
         }
         let sandbox = self.in_environment(&origin.environment).map_err(|error| {
             let reason = format!("its environment {} isn't here: {error}", origin.environment);
@@ -109,7 +113,9 @@ impl Sandbox {
         } else if recorded.clock == Clock::Host {
             let first = cells.first().map_or(0, |cell| cell.started_ms);
             policy.clock = Clock::Fixed(first.saturating_mul(1_000_000));
-            doubts.push("its clock was the host's: it begins at the same time and then goes its own way".to_owned());
+            doubts.push(
+                "its clock was the host's: it begins at the same time and then goes its own way".to_owned(),
+            );
         }
         if origin.foreign_files {
             doubts.push("it could read files that the host had put there, which aren't recorded".to_owned());
@@ -118,7 +124,9 @@ impl Sandbox {
             doubts.push("directories of the host that it had seen are not mounted".to_owned());
         }
         if recorded.env.keys().any(|name| !policy.env.contains_key(name)) {
-            doubts.push("environment variables that it had aren't set; their values are not recorded".to_owned());
+            doubts.push(
+                "environment variables that it had aren't set; their values are not recorded".to_owned(),
+            );
         }
         if cells.iter().any(|cell| cell.tool_calls > 0) {
             doubts.push("it had called tools, whose answers aren't recorded".to_owned());
@@ -138,11 +146,12 @@ fn stage(session: &Session, cells: &[CellRecord]) -> Result<(), Error> {
     for dataset in wanted {
         let staged = session.stage_blocking(&dataset.name, Some(&dataset.version))?;
         if staged.sha256 != dataset.sha256 {
-            return Err(Error::Dataset(belljar_datasets::DatasetError::changed(
-                &dataset.name,
-                &dataset.sha256,
-                &staged.sha256,
-            )));
+            return Err(Error::Dataset(DatasetError::Broken {
+                name: dataset.name.clone(),
+                what: "SHA-256",
+                promised: dataset.sha256.clone(),
+                found: staged.sha256,
+            }));
         }
     }
     Ok(())
@@ -159,7 +168,9 @@ fn rerun(
         let code = redactor.restore(&cell.code);
         let (what, status) = match cell.kind {
             RecordKind::HostFile => continue,
-            RecordKind::Command => ("the command after cell", word(session.command_blocking(CommandRequest::new(code))?.status)),
+            RecordKind::Command => {
+                ("the command after cell", word(session.command_blocking(CommandRequest::new(code))?.status))
+            }
             RecordKind::Cell => {
                 let outcome = session.run_blocking(code)?;
                 let status = word(outcome.status);
@@ -185,7 +196,8 @@ fn made_again(
     artifact: &Artifact,
     last: Option<&Outcome>,
 ) -> Result<Option<String>, Error> {
-    let displayed = last.and_then(|outcome| crate::session::displayed(outcome, artifact.cell, &artifact.name));
+    let displayed =
+        last.and_then(|outcome| crate::session::displayed(outcome, artifact.cell, &artifact.name));
     if let Some(bytes) = displayed {
         return Ok(Some(hash_contents(bytes.as_slice()).map_err(Error::Temporary)?.0));
     }

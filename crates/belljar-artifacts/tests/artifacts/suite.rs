@@ -115,7 +115,7 @@ pub(crate) fn nobody_sees_what_another_tenant_has(make: Maker<'_>) {
         assert!(matches!(error, ArtifactError::NotFound { .. }), "{error}");
         assert!(error.hint().is_some());
     }
-    assert_eq!(store.take_back(other, SESSION, &[1]).unwrap(), 0);
+    assert_eq!(store.take_back(other, SESSION, 1..=1).unwrap(), 0);
     assert!(store.list(other, &Filter::default()).unwrap().is_empty());
     assert_eq!(store.artifact(TENANT, id).unwrap(), mine);
 }
@@ -544,9 +544,8 @@ pub(crate) fn histories_are_followed(make: Maker<'_>) {
     assert_eq!(codes(&of_third.cells), ["a = 1", "b = '\0'", "write()", "forked()"]);
     assert_eq!(of_third.origin, forked);
 
-    assert_eq!(store.take_back(TENANT, "s", &[2, 77]).unwrap(), 1);
-    assert_eq!(store.take_back(TENANT, "s", &[2]).unwrap(), 0, "it was taken back already");
-    assert_eq!(store.take_back(TENANT, "s", &[]).unwrap(), 0);
+    assert_eq!(store.take_back(TENANT, "s", 2..=77).unwrap(), 1);
+    assert_eq!(store.take_back(TENANT, "s", 2..=2).unwrap(), 0, "it was taken back already");
     assert!(store.artifact(TENANT, second.id.as_str()).unwrap().taken_back);
     assert!(!store.artifact(TENANT, first.id.as_str()).unwrap().taken_back);
     // Given again, they are the same.

@@ -30,7 +30,7 @@ const FILL_SMALL: &str = "for n in range(0, 3 << 20, 1 << 16): small[n:n + (1 <<
 
 pub(super) fn measure(name: Name, scene: &Scene, peers: &Peers) -> anyhow::Result<Vec<Row>> {
     match name {
-        Name::Basics | Name::Packages | Name::Workspaces | Name::Native => Ok(Vec::new()),
+        Name::Basics | Name::Packages | Name::Workspaces | Name::Artifacts | Name::Native => Ok(Vec::new()),
         Name::Process => process::measure(scene),
         Name::Fork => fork::measure(scene),
         Name::Checkpoint => {

@@ -94,7 +94,15 @@ impl Slot {
             if let Some(step) = step {
                 lineage.add(step, ran.state);
             }
-            let records = lineage.records(&origin.id(), kept.redactor());
+            let mut records = lineage.records(&origin.id(), kept.redactor());
+            // Somebody may have removed all that came of it, and then its records.
+            let before = records.cells.first().and_then(|first| first.previous.clone());
+            if let (Some(before), Ok(store)) = (before, artifacts.store())
+                && matches!(store.knows(&before), Ok(false))
+            {
+                lineage.forget_stored();
+                records = lineage.records(&origin.id(), kept.redactor());
+            }
             let session = self.id.to_string();
             let told = Told { session: &session, ran, origin: &origin, parents, cells: &records.cells };
             let ingested = match self.live() {
@@ -162,10 +170,9 @@ impl Slot {
     pub(super) fn mark_taken_back(&self, cells: RangeInclusive<u32>) {
         let artifacts = self.place.kept.as_ref().and_then(|kept| kept.artifacts.as_ref());
         let Some(artifacts) = artifacts.filter(|artifacts| artifacts.is_there()) else { return };
-        let marked =
-            artifacts.store().and_then(|store| {
-                Ok(store.take_back(artifacts.tenant(), self.id.as_str(), *cells.start(), *cells.end())?)
-            });
+        let marked = artifacts
+            .store()
+            .and_then(|store| Ok(store.take_back(artifacts.tenant(), self.id.as_str(), cells)?));
         if let Err(error) = marked {
             tracing::error!(session = %self.id, %error, "artifacts aren't marked as taken back");
         }

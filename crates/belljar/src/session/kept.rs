@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use belljar_artifacts::{Artifact, ArtifactId, DatasetUse, Filter, Redactor};
-use belljar_datasets::{Shelf, Staged, cache_list};
+use belljar_artifacts::{Artifact, ArtifactError, ArtifactId, DatasetUse, Filter, Redactor};
+use belljar_datasets::{DatasetError, Problem, Quiet, Shelf, Staged, cache_list};
 use belljar_engine::{GuestSpec, Mount, MountAccess, ToolCall, ToolFailure, ToolSpec};
 use belljar_store::SessionId;
 use serde_json::{Value, json};
@@ -101,8 +101,10 @@ impl KeptPlaces {
     /// Forgets the shelf of a session that is over.
     pub(crate) fn clear(&self, session: &SessionId) -> Result<(), Error> {
         match &self.shelves {
-            Some(shelves) => Ok(Shelf::discard(&shelves.join(session.as_str()))?),
-            None => Ok(()),
+            Some(shelves) if shelves.join(session.as_str()).exists() => {
+                Ok(Shelf::open(shelves.join(session.as_str()))?.remove()?)
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -189,7 +191,9 @@ impl Kept {
         match found {
             Ok(artifact) if self.is_readable(&artifact) => Ok(artifact),
             Ok(_) => Err(missing()),
-            Err(Error::Artifact(error)) if error.is_not_found() => Err(missing()),
+            Err(Error::Artifact(ArtifactError::NotFound { .. } | ArtifactError::Invalid { .. })) => {
+                Err(missing())
+            }
             Err(error) => Err(failure(error)),
         }
     }
@@ -203,7 +207,7 @@ impl Kept {
         }
         let mut found = Vec::new();
         for session in sessions {
-            let filter = Filter { session, limit: Some(MOST_LISTED), ..Filter::default() };
+            let filter = Filter { session, limit: Some(MOST_LISTED as u64), ..Filter::default() };
             let listed = artifacts.store().and_then(|store| Ok(store.list(artifacts.tenant(), &filter)?));
             found.extend(listed.map_err(failure)?);
         }
@@ -250,7 +254,8 @@ impl Kept {
             if !self.dataset_policy.allows(&dataset.name) || listed.len() >= MOST_LISTED {
                 continue;
             }
-            let here = staged.iter().find(|one| one.name == dataset.name && one.version == dataset.version);
+            let here =
+                staged.iter().find(|one| one.name == dataset.name && one.registered == dataset.version);
             listed.push(json!({
                 "id": dataset.name,
                 "version": dataset.version,
@@ -320,7 +325,8 @@ impl Kept {
         let cached = datasets.fetch(name, Some(&dataset.version))?;
         let staged = shelf.stage(&cached, &dataset)?;
         if let Some(lists) = &self.dataset_policy.cache_lists {
-            cache_list::add(&lists.join(self.session.as_str()), name)?;
+            let list = lists.join(self.session.as_str()).join(cache_list::FILE_NAME);
+            cache_list::append(&list, name)?;
         }
         Ok(staged)
     }
@@ -348,20 +354,22 @@ impl Kept {
         if staged.is_empty() {
             return Ok((staged, Vec::new()));
         }
-        let problems = shelf.sync(datasets.store(), datasets.tenant(), datasets.options())?;
-        Ok((staged, problems.iter().map(ToString::to_string).collect()))
+        let problems = shelf.sync_with(datasets.store(), datasets.options(), &Quiet)?;
+        let told =
+            |problem: &Problem| format!("the dataset {:?} is missing: {}", problem.name, problem.error);
+        Ok((staged, problems.iter().map(told).collect()))
     }
 
     /// What a cell could read.
     pub(crate) fn uses(&self) -> Vec<DatasetUse> {
-        let used = |one: Staged| DatasetUse { name: one.name, version: one.version, sha256: one.sha256 };
+        let used = |one: Staged| DatasetUse { name: one.name, version: one.registered, sha256: one.sha256 };
         self.staged().unwrap_or_default().into_iter().map(used).collect()
     }
 
     /// Gives a child what is staged here.
     pub(crate) fn hand_down(&self, child: &Self) -> Result<(), Error> {
         if let (Some(own), Some(its)) = (&self.shelf, &child.shelf) {
-            own.copy_to(its)?;
+            own.copy_to(its.path())?;
         }
         Ok(())
     }
@@ -389,10 +397,18 @@ fn described(artifact: &Artifact) -> Value {
 /// What a guest is told of a failure of the host's: nothing of the host's paths.
 fn failure(error: Error) -> ToolFailure {
     match error {
-        Error::Dataset(error) => ToolFailure::new(
-            if error.is_not_found() { "FileNotFoundError" } else { "ToolError" },
-            error.for_guests(),
-        ),
+        Error::Dataset(error) => match error {
+            DatasetError::NotFound { .. } => ToolFailure::new("FileNotFoundError", error.to_string()),
+            DatasetError::Broken { .. }
+            | DatasetError::TooLarge { .. }
+            | DatasetError::TimedOut { .. }
+            | DatasetError::Busy { .. } => ToolFailure::new("ToolError", error.to_string()),
+            // The others may name paths and addresses.
+            _ => {
+                tracing::error!(%error, "a dataset could not be staged");
+                ToolFailure::new("ToolError", "the host could not get the dataset")
+            }
+        },
         Error::DatasetRefused { name } => {
             ToolFailure::new("FileNotFoundError", format!("there is no dataset {name:?} for this session"))
         }

@@ -31,11 +31,11 @@ pub(crate) struct Step {
     pub(crate) tool_calls: u64,
     pub(crate) datasets: Vec<DatasetUse>,
     /// The cell after which it came.
-    before: u32,
+    pub(super) before: u32,
     /// Counts all steps.
-    serial: u64,
+    pub(super) serial: u64,
     /// The id of its record, if that is in the store.
-    stored: Option<RecordId>,
+    pub(super) stored: Option<RecordId>,
 }
 
 /// What a session's state comes from.
@@ -83,7 +83,8 @@ impl Lineage {
 
     /// Cells were taken back: what was in effect before the first of them is again.
     pub(crate) fn undo(&mut self, first: u32) {
-        let found = self.steps.iter().rev().find(|step| step.kind == RecordKind::Cell && step.number == first);
+        let found =
+            self.steps.iter().rev().find(|step| step.kind == RecordKind::Cell && step.number == first);
         if let Some(step) = found {
             self.head = step.before;
         }
@@ -136,6 +137,11 @@ impl Lineage {
         };
         let serials = chain.iter().rev().map(|step| step.serial).collect();
         Records { cells: chain.into_iter().rev().map(record).collect(), serials, lost }
+    }
+
+    /// Nothing of it is in the store any more.
+    pub(crate) fn forget_stored(&mut self) {
+        self.steps.iter_mut().for_each(|step| step.stored = None);
     }
 
     /// These are in the store.
