@@ -1,7 +1,7 @@
 //! The options that say where sessions are kept, and which one a command is about.
 
 use std::fs;
-use std::path::{self, Path, PathBuf};
+use std::path::{self, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -254,11 +254,6 @@ impl Keeping {
     /// What can go into them.
     pub(crate) fn datasets(&self) -> Datasets {
         Datasets::open(Datasets::directory_of(&self.directory)).fetch_options(self.places.fetching.clone())
-    }
-
-    /// Where all of it is.
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
     }
 }
 

@@ -1,7 +1,6 @@
 //! `SESSION_STORAGE`, `DATASET_ACCESS` and what belongs to them.
 
 use super::artifacts::Home;
-use super::*;
 
 /// What is in a session on one of the four paths: reads its data, writes a file and an artifact.
 fn program(data: &str) -> String {

@@ -7,7 +7,7 @@ use belljar_transfer::S3Place;
 
 use super::error::ConfigError;
 use super::reader::{Entry, Section};
-use super::sections::{optional, text};
+use super::sections::optional;
 use crate::{
     ArtifactPolicy, ArtifactScope, ArtifactSettings, BlobPlace, Database, DatasetAccess, DatasetPolicy,
     FetchOptions,

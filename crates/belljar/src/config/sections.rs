@@ -385,7 +385,7 @@ fn install(entry: Entry<'_>) -> Result<bool> {
     Ok(install)
 }
 
-pub(super) fn text(section: &Section<'_>, key: &str) -> Result<Option<String>> {
+fn text(section: &Section<'_>, key: &str) -> Result<Option<String>> {
     optional(section.entry(key)?, |entry| entry.text().map(str::to_owned))
 }
 
