@@ -186,17 +186,20 @@ fn a_run_says_what_is_kept_and_what_is_not() {
         .collect();
     refused.sort_unstable();
     assert_eq!(refused, ["mime", "too_large"]);
-    // Only some, all of them too, or none at all.
-    let count =
-        |extra: &[&str]| home.kept(&[&["run", "--session", "t", "-c", code][..], extra].concat()).len();
-    assert_eq!(count(&["--artifact-allow", "text/html"]), 1);
-    home.done(&["run", "--session", "t", "-c", "import shutil; shutil.rmtree('artifacts')"]);
-    home.done(&["run", "--session", "t", "-c", "import os; os.mkdir('artifacts')"]);
-    assert_eq!(count(&["--leave-artifacts"]), 3);
-    assert_eq!(home.told(&["files", "cat", "--session", "t", "artifacts/small.txt"]), "1234");
-    home.done(&["run", "--session", "t", "-c", "import shutil; shutil.rmtree('artifacts/deep')"]);
-    assert_eq!(count(&["--no-artifacts"]), 0);
-    assert_eq!(home.told(&["files", "cat", "--session", "t", "artifacts/deep/large.txt"]).len(), 100);
+    // Only some, all of them and they stay, or none at all. What a session is made with is its own.
+    let count = |session: &str, extra: &[&str]| {
+        home.kept(&[&["run", "--session", session, "-c", code][..], extra].concat()).len()
+    };
+    assert_eq!(count("html", &["--artifact-allow", "text/html"]), 1);
+    assert_eq!(count("leave", &["--leave-artifacts"]), 3);
+    assert_eq!(home.told(&["files", "cat", "--session", "leave", "artifacts/small.txt"]), "1234");
+    assert_eq!(count("none", &["--no-artifacts"]), 0);
+    assert_eq!(home.told(&["files", "cat", "--session", "none", "artifacts/deep/large.txt"]).len(), 100);
+    for wrong in [&["--artifact-max", "much"][..], &["--artifact-allow", "csv"], &["--artifact-read", "all"]]
+    {
+        assert_eq!(home.belljar(&[&["run", "-c", "1"], wrong].concat()).status, 2, "{wrong:?}");
+    }
+    assert_eq!(home.belljar(&["run", "--no-artifacts", "--leave-artifacts", "-c", "1"]).status, 2);
 }
 
 #[test]
@@ -272,9 +275,12 @@ fn links_are_signed_and_checked() {
     let link = url(&[]);
     assert!(link.contains(&id), "{link}");
     assert_eq!(home.told(&["artifact", "get", &link]), "a,b\n");
-    let full = url(&["--artifact-url-base", "https://files.example.com", "--inline", "--expires", "15m"]);
-    assert!(full.starts_with("https://files.example.com/"), "{full}");
-    assert_eq!(home.told(&["artifact", "get", &full]), "a,b\n");
+    let base = ["--artifact-url-base", "https://files.example.com"];
+    let full = url(&[&base[..], &["--inline", "--expires", "15m"]].concat());
+    assert!(full.starts_with("https://files.example.com/") && full.contains("inline"), "{full}");
+    assert_eq!(home.told(&[&["artifact", "get", &full][..], &base].concat()), "a,b\n");
+    // Elsewhere it is nobody's.
+    home.refused(&["artifact", "get", &full, "-o", "x"], 1, &["leads elsewhere"]);
     let document = home.json(&["artifact", "url", &id, "--expires", "90s"]);
     assert_eq!(
         (document["id"].as_str(), document["expires_seconds"].as_u64()),
