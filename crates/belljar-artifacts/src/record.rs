@@ -1,8 +1,10 @@
 //! Where artifacts come from: cells, each of which names the one before it by its hash.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::Artifact;
+use crate::hash;
 
 /// Names a record by what is in it: SHA-256 of its JSON, in 64 hexadecimal digits.
 pub type RecordId = String;
@@ -25,6 +27,14 @@ pub struct Origin {
     /// It began with files that nobody recorded: in a directory that was there before, say.
     #[serde(default)]
     pub foreign_files: bool,
+}
+
+impl Origin {
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> RecordId {
+        hash::of(canonical(self).as_bytes())
+    }
 }
 
 /// What happened in a session.
@@ -72,6 +82,14 @@ pub struct CellRecord {
     pub redacted: bool,
 }
 
+impl CellRecord {
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> RecordId {
+        hash::of(canonical(self).as_bytes())
+    }
+}
+
 /// A dataset that a cell could read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatasetUse {
@@ -94,4 +112,74 @@ pub struct Provenance {
     pub cells: Vec<CellRecord>,
     /// What is missing of that, in words.
     pub missing: Vec<String>,
+}
+
+/// JSON that is the same wherever it is written: without spaces, the members of each object in the order of their
+/// names.
+pub(crate) fn canonical(record: &impl Serialize) -> String {
+    let mut text = String::new();
+    // Records have names for members and no numbers that JSON can't hold, so that this can't fail.
+    write(&serde_json::to_value(record).unwrap_or_default(), &mut text);
+    text
+}
+
+/// Other crates may have told `serde_json` to keep members in the order in which they came.
+fn write(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_unstable_by_key(|(name, _)| *name);
+            text.push('{');
+            for (place, (name, value)) in members.into_iter().enumerate() {
+                if place > 0 {
+                    text.push(',');
+                }
+                write(&Value::String(name.clone()), text);
+                text.push(':');
+                write(value, text);
+            }
+            text.push('}');
+        }
+        Value::Array(values) => {
+            text.push('[');
+            for (place, value) in values.iter().enumerate() {
+                if place > 0 {
+                    text.push(',');
+                }
+                write(value, text);
+            }
+            text.push(']');
+        }
+        scalar => text.push_str(&scalar.to_string()),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_named_by_all_that_is_in_it() {
+        let record = CellRecord { code: "print('\0 \u{1f980}')".into(), number: 3, ..CellRecord::default() };
+        let same: CellRecord = serde_json::from_str(&canonical(&record)).unwrap();
+        assert_eq!((&same, same.id()), (&record, record.id()));
+        assert_eq!(record.id().len(), 64);
+        let others = [
+            CellRecord { previous: Some(record.id()), ..record.clone() },
+            CellRecord { number: 4, ..record.clone() },
+            CellRecord { redacted: true, ..record.clone() },
+        ];
+        for other in others {
+            assert_ne!(other.id(), record.id());
+        }
+    }
+
+    #[test]
+    fn names_do_not_depend_on_the_order_of_members() {
+        let value: Value = serde_json::from_str(r#"{"b": [1, {"y": null, "x": "\n"}], "a": 1.5}"#).unwrap();
+        assert_eq!(canonical(&value), r#"{"a":1.5,"b":[1,{"x":"\n","y":null}]}"#);
+        // What was written once must have this name for ever.
+        assert_eq!(hash::of(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    }
 }
