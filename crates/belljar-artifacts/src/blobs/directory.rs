@@ -134,6 +134,7 @@ impl Directory {
         let path = self.path(sha256);
         let above = path.parent().unwrap_or(&self.root).to_owned();
         changed.insert(above.clone());
+        let mut is_made = false;
         loop {
             match fs::hard_link(temporary, &path) {
                 Ok(()) => return Ok(()),
@@ -147,7 +148,8 @@ impl Directory {
                     fs::hard_link(temporary, &second).at("make", &second)?;
                     return fs::rename(&second, &path).at("replace", &path);
                 }
-                Err(error) if error.kind() == io::ErrorKind::NotFound && !above.exists() => {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !is_made => {
+                    is_made = true;
                     fs::create_dir_all(&above).at("make", &above)?;
                     changed.insert(self.root.join(CONTENTS));
                 }

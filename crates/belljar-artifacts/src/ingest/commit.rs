@@ -88,16 +88,17 @@ impl Intake<'_, '_> {
         let mut changed = BTreeSet::new();
         for Entry { sha256, size, .. } in &self.entries {
             let written = self.written.get(sha256);
+            // Without either, there may be a file, but it is another's, who isn't through with it.
+            let is_ours = written.is_some() || stored.contains_key(sha256);
             let is_there = match &self.store.blobs {
-                Blobs::Directory(directory) => match written.and_then(|written| written.temporary.as_ref()) {
-                    _ if directory.has(sha256, *size)? => true,
-                    Some(temporary) => {
+                Blobs::Directory(directory) if is_ours && !directory.has(sha256, *size)? => {
+                    let temporary = written.and_then(|written| written.temporary.as_ref());
+                    if let Some(temporary) = temporary {
                         directory.name(&temporary.path, sha256, *size, &mut changed)?;
-                        true
                     }
-                    None => false,
-                },
-                Blobs::Bucket(_) => written.is_some() || stored.contains_key(sha256),
+                    temporary.is_some()
+                }
+                _ => is_ours,
             };
             if !is_there {
                 missing.insert(sha256.clone());
