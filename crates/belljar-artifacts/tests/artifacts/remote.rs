@@ -461,6 +461,25 @@ fn one_waits_for_another_and_both_are_kept() {
 }
 
 #[test]
+fn a_tool_call_that_postgres_has_no_text_for_is_no_obstacle() {
+    let remote = Remote::shared();
+    let ingested = remote.store.ingest(Batch {
+        tenant: TENANT,
+        session: "session",
+        cell: 1,
+        tool_call: Some("a\0b".into()),
+        origin: &Origin::default(),
+        cells: &[],
+        parents: Vec::new(),
+        files: vec![file("a", b"a")],
+        admission: &Admission::default(),
+    });
+    let kept = ingested.unwrap().kept.remove(0);
+    assert_eq!(kept.tool_call.as_deref(), Some("a\u{fffd}b"));
+    assert_eq!(remote.store.artifact(TENANT, kept.id.as_str()).unwrap(), kept);
+}
+
+#[test]
 fn an_address_with_a_password_is_in_no_message() {
     let (bucket, scratch) = (TestBucket::new(), tempfile::tempdir().unwrap());
     for address in [

@@ -124,8 +124,9 @@ pub(crate) fn lists_are_filtered_and_have_pages(make: Maker<'_>) {
     let store = make(StoreLimits::default());
     let admission = Admission::default();
     for cell in 1..=3 {
-        let (name, bytes) = (format!("{cell}.png"), format!("\u{89}PNG{cell}"));
-        let files = vec![file(&name, bytes.as_bytes()), file("x.bin", b"x")];
+        let (name, bytes) =
+            (format!("{cell}.png"), [b"\x89PNG\r\n\x1a\n".as_slice(), &[cell as u8]].concat());
+        let files = vec![file(&name, &bytes), file("x.bin", b"x")];
         try_keep_as(&store, (TENANT, SESSION, cell), files, &admission).unwrap();
     }
     try_keep_as(&store, (TENANT, "another", 1), vec![file("y", b"y")], &admission).unwrap();
