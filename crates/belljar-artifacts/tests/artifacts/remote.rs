@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use belljar_artifacts::{
-    Artifact, ArtifactError, ArtifactStore, BlobPlace, CollectOptions, Database, Filter, NewFile,
-    StoreLimits, StoreSettings,
+    Admission, Artifact, ArtifactError, ArtifactStore, Batch, BlobPlace, CollectOptions, Database, Filter,
+    NewFile, Origin, StoreLimits, StoreSettings,
 };
 use tempfile::TempDir;
 
