@@ -151,8 +151,6 @@ impl Intake<'_, '_> {
         let record = batch.cells.last().map(crate::record::CellRecord::id);
         // A list of texts can always be written.
         let parents = serde_json::to_string(&batch.parents).unwrap_or_else(|_| "[]".to_owned());
-        // PostgreSQL has no NUL.
-        let tool_call = batch.tool_call.as_ref().map(|call| call.replace('\0', "\u{fffd}"));
         let created_at = clock::rfc3339(now_ms);
         let kept: Vec<Artifact> = entries
             .into_iter()
@@ -166,7 +164,7 @@ impl Intake<'_, '_> {
                 url: None,
                 session: batch.session.to_owned(),
                 cell: batch.cell,
-                tool_call: tool_call.clone(),
+                tool_call: batch.tool_call.clone(),
                 parents: batch.parents.clone(),
                 pinned: false,
                 taken_back: false,
@@ -182,7 +180,7 @@ impl Intake<'_, '_> {
                 now_ms.into(),
                 batch.session.into(),
                 u64::from(batch.cell).into(),
-                artifact.tool_call.clone().into(),
+                batch.tool_call.clone().into(),
                 parents.as_str().into(),
                 false.into(),
                 false.into(),

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use belljar_artifacts::{
-    Admission, Artifact, ArtifactError, ArtifactStore, Batch, BlobPlace, CollectOptions, Database, Filter,
-    NewFile, Origin, StoreLimits, StoreSettings,
+    Artifact, ArtifactError, ArtifactStore, BlobPlace, CollectOptions, Database, Filter, NewFile,
+    StoreLimits, StoreSettings,
 };
 use tempfile::TempDir;
 
@@ -458,25 +458,6 @@ fn one_waits_for_another_and_both_are_kept() {
     assert_eq!(count(&remote.store), 80);
     remote.assert_whole();
     assert_eq!(remote.keys().len(), 6);
-}
-
-#[test]
-fn a_tool_call_that_postgres_has_no_text_for_is_no_obstacle() {
-    let remote = Remote::shared();
-    let ingested = remote.store.ingest(Batch {
-        tenant: TENANT,
-        session: "session",
-        cell: 1,
-        tool_call: Some("a\0b".into()),
-        origin: &Origin::default(),
-        cells: &[],
-        parents: Vec::new(),
-        files: vec![file("a", b"a")],
-        admission: &Admission::default(),
-    });
-    let kept = ingested.unwrap().kept.remove(0);
-    assert_eq!(kept.tool_call.as_deref(), Some("a\u{fffd}b"));
-    assert_eq!(remote.store.artifact(TENANT, kept.id.as_str()).unwrap(), kept);
 }
 
 #[test]
