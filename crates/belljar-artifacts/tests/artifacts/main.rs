@@ -3,6 +3,10 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
 
+mod children;
+mod disk;
+mod faults;
+mod kill;
 mod local;
 mod suite;
 mod support;
