@@ -82,10 +82,12 @@ pub(crate) fn ingest(store: &Inner, mut batch: Batch<'_, '_>) -> Result<Ingested
     let result = intake.take_all(&mut files).and_then(|()| intake.keep(&mut files));
     let unused = intake.unused(result.is_ok());
     drop(intake);
-    if !unused.is_empty()
+    // Where the database doesn't answer, they will be found by whoever collects garbage.
+    let is_reachable = !matches!(result, Err(ArtifactError::Busy { .. } | ArtifactError::Unreachable { .. }));
+    if is_reachable
+        && !unused.is_empty()
         && let Err(error) = store.clean_up(unused)
     {
-        // They will be found by whoever collects garbage.
         tracing::warn!(%error, "contents that nothing names could not be removed");
     }
     result

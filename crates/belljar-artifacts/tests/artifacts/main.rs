@@ -4,6 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
 
 mod bucket;
+mod children;
+mod disk;
+mod faults;
+mod kill;
 mod local;
 mod pairs;
 mod postgres;

@@ -49,6 +49,10 @@ impl Server {
         server
     }
 
+    #[expect(
+        clippy::zombie_processes,
+        reason = "the shell outlives this process, and others use the server after it"
+    )]
     fn share() -> (Self, File) {
         let above =
             env::temp_dir().join(format!("belljar-postgres-shared-{}", rustix::process::geteuid().as_raw()));

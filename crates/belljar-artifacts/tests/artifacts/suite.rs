@@ -659,9 +659,12 @@ pub(crate) fn the_same_bytes_from_all_sides_at_once(make: Maker<'_>) {
     assert_eq!((usage.count, usage.stored_bytes), (48, (large.len() + small.len()) as u64));
 }
 
-/// In a bucket this takes a grace: whoever is slower than that writes again.
 pub(crate) fn garbage_is_collected_while_others_write(make: Maker<'_>) {
-    let store = make(StoreLimits::default());
+    // In a bucket this takes some grace.
+    collect_while_others_write(&make(StoreLimits::default()), Duration::from_secs(60));
+}
+
+pub(crate) fn collect_while_others_write(store: &ArtifactStore, grace: Duration) {
     thread::scope(|scope| {
         let writers: Vec<_> = (0..3)
             .map(|number| {
@@ -682,9 +685,7 @@ pub(crate) fn garbage_is_collected_while_others_write(make: Maker<'_>) {
             })
             .collect();
         while writers.iter().any(|writer| !writer.is_finished()) {
-            store
-                .collect(&CollectOptions { grace: Duration::from_secs(30), ..CollectOptions::default() })
-                .unwrap();
+            store.collect(&CollectOptions { grace, ..CollectOptions::default() }).unwrap();
         }
     });
     assert_eq!(store.usage(None).unwrap(), belljar_artifacts::StoreUsage::default());
