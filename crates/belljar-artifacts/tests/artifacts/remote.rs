@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,7 @@ use belljar_artifacts::{
 use tempfile::TempDir;
 
 use crate::bucket::{self, Fault, TestBucket};
+use crate::local::files_below;
 use crate::postgres::{self, Server};
 use crate::support::{self, TENANT, file, try_keep};
 
@@ -29,7 +31,7 @@ struct Remote {
 impl Remote {
     fn new(server: &Server) -> Self {
         let (bucket, scratch) = (TestBucket::new(), tempfile::tempdir().unwrap());
-        let settings = settings(&server.database(), &bucket.address(), &scratch);
+        let settings = settings(&server.database(), &bucket.address(), scratch.path());
         let store = ArtifactStore::open(settings.clone()).unwrap();
         Self { store, bucket, settings, scratch }
     }
@@ -69,11 +71,11 @@ impl Remote {
     }
 }
 
-fn settings(database: &str, bucket: &str, scratch: &TempDir) -> StoreSettings {
+fn settings(database: &str, bucket: &str, scratch: &Path) -> StoreSettings {
     StoreSettings {
         database: Database::Postgres(database.to_owned()),
         blobs: BlobPlace::S3(bucket::place(bucket, "prefix")),
-        scratch: scratch.path().to_owned(),
+        scratch: scratch.to_owned(),
         limits: StoreLimits::default(),
     }
 }
@@ -468,7 +470,7 @@ fn an_address_with_a_password_is_in_no_message() {
         "postgres://belljar:hidden-word@host:not-a-port/x",
         "postgres://belljar:hidden-word@/tmp/nowhere/x",
     ] {
-        let Err(error) = ArtifactStore::open(settings(address, &bucket.address(), &scratch)) else {
+        let Err(error) = ArtifactStore::open(settings(address, &bucket.address(), scratch.path())) else {
             panic!("there is no such server")
         };
         assert!(!format!("{error} {error:?}").contains("hidden-word"), "{error}");
@@ -515,17 +517,10 @@ fn copies_that_a_dead_process_had_begun_are_collected() {
 fn child() {
     let Ok(log) = std::env::var("BELLJAR_ARTIFACTS_TEST_LOG") else { return };
     let variable = |name: &str| std::env::var(name).unwrap();
-    let scratch = tempfile::Builder::new()
-        .disable_cleanup(true)
-        .tempdir_in(variable("BELLJAR_ARTIFACTS_TEST_SCRATCH"))
-        .unwrap();
-    let mut settings = settings(
-        &variable("BELLJAR_ARTIFACTS_TEST_DATABASE"),
-        &variable("BELLJAR_ARTIFACTS_TEST_BUCKET"),
-        &scratch,
-    );
-    settings.scratch = variable("BELLJAR_ARTIFACTS_TEST_SCRATCH").into();
-    let store = ArtifactStore::open(settings).unwrap();
+    let scratch = variable("BELLJAR_ARTIFACTS_TEST_SCRATCH");
+    let (database, bucket) =
+        (variable("BELLJAR_ARTIFACTS_TEST_DATABASE"), variable("BELLJAR_ARTIFACTS_TEST_BUCKET"));
+    let store = ArtifactStore::open(settings(&database, &bucket, Path::new(&scratch))).unwrap();
     let mut log = fs::OpenOptions::new().append(true).create(true).open(log).unwrap();
     for number in 0_u32.. {
         let own = format!("{} {number}", std::process::id()).into_bytes();
@@ -537,7 +532,7 @@ fn child() {
             ingested.kept.iter().map(|artifact| format!("{} {}\n", artifact.id, artifact.sha256)).collect();
         log.write_all(lines.as_bytes()).unwrap();
         if number % 4 == 1 {
-            // The older half of the large ones goes; it is said first that it may be gone.
+            // It is said first that it may be gone.
             let old = &ingested.kept[2].id;
             log.write_all(format!("gone {old}\n").as_bytes()).unwrap();
             store.remove(TENANT, old.as_str()).unwrap();
@@ -588,17 +583,6 @@ fn processes_that_are_killed_lose_nothing() {
     assert!(seen >= 20, "{seen}");
     remote.assert_whole();
     // Nor is anything half done left here.
-    let mut left = Vec::new();
-    let mut directories = vec![remote.settings.scratch.clone()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
-            let is_directory = entry.file_type().unwrap().is_dir();
-            if is_directory {
-                directories.push(entry.path());
-            } else if entry.path() != log && entry.path().to_string_lossy().contains("/new/") {
-                left.push(entry.path());
-            }
-        }
-    }
-    assert_eq!(left, Vec::<std::path::PathBuf>::new(), "copies that were begun are collected");
+    let left = files_below(&remote.settings.scratch.join("blobs/new"));
+    assert!(left.is_empty(), "{left:?}");
 }
