@@ -535,7 +535,7 @@ pub(crate) fn histories_are_followed(make: Maker<'_>) {
     assert!(of_first.missing.is_empty(), "{:?}", of_first.missing);
     let of_second = store.provenance(TENANT, second.id.as_str()).unwrap();
     assert_eq!(codes(&of_second.cells), ["a = 1", "b = '\0'", "write()", "c = 3", "write(2)"]);
-    assert_eq!(of_second.artifact.parents, [first.id.clone()]);
+    assert_eq!(of_second.artifact.parents, std::slice::from_ref(&first.id));
 
     // A fork goes on from the first one's end, and has another origin.
     let forked = Origin { engine: "native".into(), ..origin.clone() };
