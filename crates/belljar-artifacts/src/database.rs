@@ -227,7 +227,13 @@ impl Writing<'_> {
             Transaction::Sqlite(transaction) => transaction.commit().await,
             Transaction::Postgres(transaction) => transaction.commit().await,
         }
-        .map_err(|error| faults::told(action, &error))
+        .map_err(|error| match faults::told(action, &error) {
+            // Only the answer may have been lost.
+            ArtifactError::Unreachable { reason } => ArtifactError::Unreachable {
+                reason: format!("{reason}; it may have finished what it was told"),
+            },
+            error => error,
+        })
     }
 
     /// Without waiting for it, the connection would be rolled back by whoever has it next.

@@ -9,7 +9,7 @@ mod commit;
 mod reading;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use futures_util::{StreamExt, TryStreamExt};
 
@@ -67,7 +67,8 @@ struct Intake<'b, 'f> {
     missed: HashSet<String>,
     /// Places that have rows now.
     named: HashSet<String>,
-    began: Instant,
+    /// By both clocks: one stands still while the machine sleeps, the other may be set.
+    began: (Instant, SystemTime),
 }
 
 pub(crate) fn ingest(store: &Inner, mut batch: Batch<'_, '_>) -> Result<Ingested> {
@@ -123,7 +124,7 @@ impl<'b, 'f> Intake<'b, 'f> {
             written: HashMap::new(),
             missed: HashSet::new(),
             named: HashSet::new(),
-            began: Instant::now(),
+            began: (Instant::now(), SystemTime::now()),
         })
     }
 
@@ -217,7 +218,8 @@ impl<'b, 'f> Intake<'b, 'f> {
                 return Ok(Ingested { kept: Vec::new(), refused: self.refusals() });
             }
             self.name()?;
-            let minutes = self.began.elapsed().as_secs() / 60;
+            let (began, began_at) = self.began;
+            let minutes = began.elapsed().max(began_at.elapsed().unwrap_or_default()).as_secs() / 60;
             if matches!(self.store.blobs, Blobs::Bucket(_)) && minutes >= SLOWEST_MINUTES {
                 return Err(ArtifactError::TooSlow { minutes });
             }

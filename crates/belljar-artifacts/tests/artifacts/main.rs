@@ -14,3 +14,4 @@ mod postgres;
 mod remote;
 mod suite;
 mod support;
+mod wire;

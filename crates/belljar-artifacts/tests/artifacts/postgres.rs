@@ -112,6 +112,11 @@ impl Server {
         format!("postgres://belljar@{socket}/{name}")
     }
 
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.join(".s.PGSQL.5432")
+    }
+
     /// What a statement says to a user who may do everything: a line for each row.
     pub(crate) fn ask(&self, database: &str, statement: &str) -> String {
         let done = self.client(database, statement).output().expect("psql can be started");

@@ -19,6 +19,7 @@ use crate::bucket::{self, Fault, TestBucket};
 use crate::local::files_below;
 use crate::postgres::{self, Server};
 use crate::support::{self, TENANT, file, try_keep};
+use crate::wire::Wire;
 
 /// A store in a database on a server, and in a bucket.
 struct Remote {
@@ -67,7 +68,8 @@ impl Remote {
     /// The name of the database.
     fn database(&self) -> String {
         let Database::Postgres(address) = &self.settings.database else { panic!("it is on a server") };
-        address.rsplit('/').next().unwrap().to_owned()
+        let name = address.rsplit('/').next().unwrap();
+        name.split('?').next().unwrap().to_owned()
     }
 }
 
@@ -372,6 +374,34 @@ fn what_was_acknowledged_before_a_crash_is_there_after_it() {
     let rows =
         server.ask(&remote.database(), "SELECT files FROM held WHERE tenant = 'tenant' AND session = ''");
     assert_eq!(rows, held.count.to_string(), "quotas count what is there");
+}
+
+#[test]
+fn a_commit_that_nobody_heard_of_has_its_contents_and_can_be_made_again() {
+    let server = postgres::shared();
+    let (bucket, scratch) = (TestBucket::new(), tempfile::tempdir().unwrap());
+    let wire = Wire::to(server.socket());
+    let database = server.database();
+    let address = wire.address(database.rsplit('/').next().unwrap());
+    let settings = settings(&address, &bucket.address(), scratch.path());
+    let remote = Remote { store: ArtifactStore::open(settings.clone()).unwrap(), bucket, settings, scratch };
+    wire.lose_a_commit();
+    let error = try_keep(&remote.store, vec![file("a", b"a"), file("b", b"b")]).unwrap_err();
+    assert!(wire.has_lost_it());
+    assert!(matches!(error, ArtifactError::Unreachable { .. }), "{error}");
+    assert!(error.to_string().contains("may have finished"), "{error}");
+    // It has: what was thought to be in vain isn't removed.
+    assert_eq!(count(&remote.store), 2);
+    remote.assert_whole();
+    support::keep(&remote.store, vec![file("a", b"a"), file("b", b"b")]);
+    assert_eq!(count(&remote.store), 4);
+    remote.assert_whole();
+    // The same for a removal.
+    let artifact = remote.store.list(TENANT, &Filter::default()).unwrap().remove(0);
+    wire.lose_a_commit();
+    assert!(remote.store.remove(TENANT, artifact.id.as_str()).is_err());
+    assert_eq!(count(&remote.store), 3);
+    remote.assert_whole();
 }
 
 #[test]
