@@ -38,6 +38,9 @@ enum Pool {
     Postgres(PgPool),
 }
 
+/// Statements with so many values are kept prepared.
+const FEW: usize = 20;
+
 /// A value that goes with a statement.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
@@ -67,8 +70,10 @@ enum Transaction {
 /// elsewhere is a value.
 macro_rules! query {
     ($sql:expr, $values:expr) => {{
-        let mut query = sqlx::query(AssertSqlSafe($sql.to_owned()));
-        for value in $values {
+        let values: Vec<Value> = $values;
+        // Those of many rows come in all lengths, are large, and aren't worth keeping.
+        let mut query = sqlx::query(AssertSqlSafe($sql.to_owned())).persistent(values.len() <= FEW);
+        for value in values {
             query = match value {
                 Value::Integer(number) => query.bind(number),
                 Value::Text(text) => query.bind(text),
