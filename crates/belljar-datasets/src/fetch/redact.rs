@@ -6,6 +6,8 @@ use crate::options::FetchOptions;
 
 /// Shorter ones would make anything unreadable, and give themselves away by that.
 const SHORTEST: usize = 4;
+/// Characters of what others said, at most.
+const LONGEST: usize = 8_000;
 
 pub(super) struct Redactor {
     secrets: Vec<String>,
@@ -26,8 +28,9 @@ impl Redactor {
     }
 
     pub(super) fn text(&self, text: &str) -> String {
-        let text: String = text.chars().take(4_000).collect();
-        self.secrets.iter().fold(text, |text, secret| text.replace(secret.as_str(), "[redacted]"))
+        let told = |text: String, secret: &String| text.replace(secret.as_str(), "[redacted]");
+        // Cut afterwards: half a secret wouldn't be recognised.
+        self.secrets.iter().fold(text.to_owned(), told).chars().take(LONGEST).collect()
     }
 
     pub(super) fn error(&self, error: DatasetError) -> DatasetError {
