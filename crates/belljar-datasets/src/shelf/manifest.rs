@@ -39,6 +39,10 @@ pub(super) struct Manifest {
 
 impl Manifest {
     pub(super) fn read(path: &Path) -> Result<Self> {
+        // So it may be found after the machine lost power before it was settled.
+        if std::fs::metadata(path).is_ok_and(|found| found.len() == 0) {
+            return Ok(Self::default());
+        }
         let manifest: Self = sealed::read(path)?.unwrap_or_default();
         for staged in &manifest.staged {
             // What is in it becomes paths.
@@ -51,6 +55,6 @@ impl Manifest {
     }
 
     pub(super) fn write(&self, path: &Path) -> Result<()> {
-        sealed::write(path.parent().unwrap_or(path), path, self)
+        sealed::write_soon(path.parent().unwrap_or(path), path, self)
     }
 }
