@@ -180,7 +180,7 @@ impl Run<'_> {
                     resume,
                     options: self.options.clone(),
                     is_promised: self.due.sha256.is_some(),
-                    is_sized: self.due.size.is_some(),
+                    size: self.due.size,
                     file_name: self.dataset.file_name.clone(),
                 },
             ),

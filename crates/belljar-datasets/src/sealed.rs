@@ -29,9 +29,9 @@ pub(crate) fn write<T: Serialize>(directory: &Path, path: &Path, contents: &T) -
     write_file(directory, path, &seal(path, contents)?, 0o600)
 }
 
-/// The same, durable some time later.
-pub(crate) fn write_soon<T: Serialize>(directory: &Path, path: &Path, contents: &T) -> Result<()> {
-    write_file_soon(directory, path, &seal(path, contents)?, 0o600)
+/// The same, durable some time later. Nobody else writes it meanwhile.
+pub(crate) fn write_soon<T: Serialize>(draft: &Path, path: &Path, contents: &T) -> Result<()> {
+    write_file_soon(draft, path, &seal(path, contents)?, 0o600)
 }
 
 fn seal<T: Serialize>(path: &Path, contents: &T) -> Result<Vec<u8>> {

@@ -225,14 +225,21 @@ impl Shelf {
     /// If it can't be made.
     pub fn copy_to(&self, other: impl Into<PathBuf>) -> Result<Self> {
         let other = Self::open(other)?;
+        if other.directory == self.directory {
+            return Ok(other);
+        }
         let _lock = self.lock()?;
         let mut manifest = Manifest::read(&self.beside(".json"))?;
-        for staged in &mut manifest.staged {
-            // What isn't there now is brought back by the next sync.
-            let from = self.data().join(&staged.file_name);
-            if from.exists() {
-                staged.copied |= link(&from, &other.data().join(&staged.file_name))?;
+        {
+            let _lock = other.lock()?;
+            for staged in &mut manifest.staged {
+                // What isn't there now is brought back by the next sync.
+                let from = self.data().join(&staged.file_name);
+                if from.exists() {
+                    staged.copied |= link(&from, &other.data().join(&staged.file_name))?;
+                }
             }
+            manifest.write(&other.beside(".json"))?;
         }
         for artifact in draft::entries(&self.directory.join(ARTIFACTS))? {
             let name = artifact.file_name();
@@ -244,7 +251,6 @@ impl Shelf {
                 }
             }
         }
-        manifest.write(&other.beside(".json"))?;
         Ok(other)
     }
 
@@ -261,7 +267,9 @@ impl Shelf {
                 }
                 _ => {}
             }
-            remove_file(&self.beside(".json"))?;
+            for path in [self.beside(".json"), with_ending(&self.beside(".json"), manifest::NEW)] {
+                remove_file(&path)?;
+            }
         }
         remove_file(&self.beside(".lock")).map(|_| ())
     }

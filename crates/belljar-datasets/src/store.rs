@@ -99,6 +99,10 @@ impl DatasetStore {
         let promised = Promise { sha256: dataset.sha256.clone(), size: dataset.size };
         let mut entry = Entry { dataset, promised };
         let known = registry.get(tenant, &entry.dataset.name, Some(&entry.dataset.version));
+        // What is added later is newer, whatever the clock says.
+        let newest = registry.newest(tenant, &entry.dataset.name)?;
+        entry.dataset.added_ms =
+            entry.dataset.added_ms.max(newest.map_or(0, |newest| newest.saturating_add(1)));
         match known {
             Ok(known) if is_same(&known, &entry) => return Ok(known.dataset),
             Ok(_) | Err(DatasetError::Damaged { .. }) if !replace => {

@@ -13,7 +13,7 @@ use reqwest::header::{
 use reqwest::{Client, Response, StatusCode, Url, Version};
 use tokio::runtime::Runtime;
 
-use super::address::{IsPrivate, PublicOnly, is_private};
+use super::address::{IsPrivate, PublicOnly, is_private, public};
 use super::channel::{self, Event, Failure, Incoming, Outgoing, Unwanted};
 use crate::options::FetchOptions;
 use crate::source::shown;
@@ -27,7 +27,8 @@ pub(super) struct Request {
     pub(super) resume: Option<(u64, Option<String>)>,
     pub(super) options: FetchOptions,
     pub(super) is_promised: bool,
-    pub(super) is_sized: bool,
+    /// How long it is, if that was promised.
+    pub(super) size: Option<u64>,
     pub(super) file_name: String,
 }
 
@@ -35,7 +36,10 @@ pub(super) fn start(runtime: &Runtime, request: Request) -> Incoming {
     channel::start(runtime, |outgoing| bring(request, outgoing))
 }
 
-async fn bring(request: Request, outgoing: Arc<Outgoing>) -> Result<Result<(), Unwanted>, Failure> {
+async fn bring(mut request: Request, outgoing: Arc<Outgoing>) -> Result<Result<(), Unwanted>, Failure> {
+    if request.options.allow_private && request.options.proxy.is_none() {
+        request.options.allow_private = !is_public(&request.url).await?;
+    }
     let client = client(&request.options)?;
     let mut response = ask(&client, &request).await?;
     let begin = match begin(&request, &response)? {
@@ -122,6 +126,18 @@ async fn ask(client: &Client, request: &Request) -> Result<Response, Failure> {
     Err(Failure::fatal(format!("it was redirected more than {MOST_REDIRECTS} times")))
 }
 
+/// Whether the address that was given leads to everybody's network. Then it has no business sending us to a private
+/// one, even where those are allowed.
+async fn is_public(url: &str) -> Result<bool, Failure> {
+    let url = Url::parse(url).map_err(|_| Failure::fatal("its address makes no sense"))?;
+    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    match public(host, url.port_or_known_default().unwrap_or(80)).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is::<IsPrivate>() => Ok(false),
+        Err(error) => Err(Failure::again(format!("{host} can't be looked up: {error}"))),
+    }
+}
+
 /// A host that is an address isn't looked up.
 fn check_literal(url: &Url) -> Result<(), Failure> {
     let host = url.host_str().unwrap_or_default();
@@ -145,11 +161,12 @@ fn begin(request: &Request, response: &Response) -> Result<Option<Event>, Failur
     match response.status() {
         StatusCode::OK => {
             check_encoding(request, text(CONTENT_ENCODING))?;
-            let total = text(CONTENT_LENGTH).and_then(|length| length.trim().parse().ok());
-            let has_end = total.is_some()
+            let length = text(CONTENT_LENGTH).and_then(|length| length.trim().parse().ok());
+            let has_end = length.is_some()
                 || response.version() > Version::HTTP_11
                 || text(TRANSFER_ENCODING).is_some_and(|how| how.to_ascii_lowercase().contains("chunked"));
-            if !has_end && !request.is_promised && !request.is_sized {
+            let total = if has_end { length } else { request.size };
+            if !has_end && total.is_none() && !request.is_promised {
                 return Err(Failure::fatal(
                     "the server doesn't say how long it is, so that a cut can't be told from its end; \
                      promise its SHA-256 or its size",

@@ -5,8 +5,12 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DatasetError, Result};
+use crate::layout::with_ending;
 use crate::names::{check, check_file, check_hash};
 use crate::sealed;
+
+/// What a note that isn't finished ends with.
+pub(super) const NEW: &str = ".new";
 
 /// A dataset on a shelf.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +59,6 @@ impl Manifest {
     }
 
     pub(super) fn write(&self, path: &Path) -> Result<()> {
-        sealed::write_soon(path.parent().unwrap_or(path), path, self)
+        sealed::write_soon(&with_ending(path, NEW), path, self)
     }
 }

@@ -1,6 +1,8 @@
 //! Fetchers in Python, run by the host's own interpreter.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use belljar_datasets::{Cached, DatasetError, FetchOptions, NewDataset, Source};
@@ -124,7 +126,7 @@ fn what_can_not_work_is_not_tried_again() {
 }
 
 #[test]
-fn a_function_that_takes_too_long_is_ended_with_all_that_it_started() {
+fn a_function_that_is_unwanted_or_takes_too_long_is_ended_with_all_that_it_started() {
     let scratch = Scratch::new();
     let pids = scratch.path("pids");
     add(
@@ -135,10 +137,17 @@ fn a_function_that_takes_too_long_is_ended_with_all_that_it_started() {
              os.rename({pids:?} + '.new', {pids:?})\n  time.sleep(300)\n"
         ),
     );
-    let error = scratch
-        .fetch_with("sales", &FetchOptions { timeout: Duration::from_secs(2), ..options() })
-        .unwrap_err();
-    assert!(matches!(error, DatasetError::TimedOut { .. }), "{error}");
+    let cancel = Arc::new(AtomicBool::new(false));
+    let options = FetchOptions { cancel: Some(Arc::clone(&cancel)), ..options() };
+    std::thread::scope(|scope| {
+        let fetching = scope.spawn(|| scratch.fetch_with("sales", &options));
+        while !pids.exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        cancel.store(true, Ordering::Relaxed);
+        let error = fetching.join().unwrap().unwrap_err();
+        assert!(matches!(error, DatasetError::Stopped { .. }), "{error}");
+    });
     for pid in std::fs::read_to_string(pids).unwrap().split(' ') {
         // Whoever adopts the child may take a moment to bury it.
         let is_alive = || {
@@ -149,6 +158,9 @@ fn a_function_that_takes_too_long_is_ended_with_all_that_it_started() {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+    let options = FetchOptions { timeout: Duration::from_millis(500), ..crate::support::options() };
+    let error = scratch.fetch_with("sales", &options).unwrap_err();
+    assert!(matches!(error, DatasetError::TimedOut { .. }), "{error}");
     scratch.assert_nothing_was_kept();
 }
 
