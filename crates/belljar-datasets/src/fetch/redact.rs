@@ -20,6 +20,8 @@ impl Redactor {
             secrets.extend([credentials.key_id.clone(), credentials.secret.clone()]);
             secrets.extend(credentials.token.clone());
         }
+        let proxy = options.proxy.as_deref().and_then(|proxy| reqwest::Url::parse(proxy).ok());
+        secrets.extend(proxy.and_then(|proxy| proxy.password().map(str::to_owned)));
         secrets.retain(|secret| secret.len() >= SHORTEST);
         // Where one is in another, the longer one goes first.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
