@@ -111,7 +111,7 @@ impl DatasetStore {
                 known?;
                 return Err(DatasetError::Exists { name, version });
             }
-            Ok(known) if known.dataset.source == entry.dataset.source => {
+            Ok(known) if known.dataset.source.is_same_place(&entry.dataset.source) => {
                 // What was learnt of it holds, unless it is known better now.
                 let fits = entry.promised.sha256.is_none() || entry.promised.sha256 == known.dataset.sha256;
                 if fits && entry.promised.size.is_none_or(|size| Some(size) == known.dataset.size) {
@@ -396,7 +396,7 @@ impl DatasetStore {
             Err(DatasetError::NotFound { .. }) => return Ok(()),
             known => known?,
         };
-        if known.dataset.source != entry.dataset.source || known.promised != entry.promised {
+        if !known.dataset.source.is_same_place(&entry.dataset.source) || known.promised != entry.promised {
             return Ok(());
         }
         known.dataset.sha256 = Some(sha256.to_owned());

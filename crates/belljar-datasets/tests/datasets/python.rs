@@ -26,7 +26,7 @@ fn fetch(code: &str) -> (Scratch, Result<Cached, DatasetError>) {
 fn a_function_returns_bytes_in_any_way_it_likes() {
     let body: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
     let hash = sha256(&body);
-    let make = "import hashlib, io, os, tempfile\nbody = bytes(n % 251 for n in range(3_000_000))\n";
+    let make = "import hashlib, io, os\nbody = bytes(n % 251 for n in range(3_000_000))\n";
     for returned in [
         "def fetch_dataset(ds_id): return body",
         "def fetch_dataset(ds_id): return bytearray(body)",
@@ -37,8 +37,8 @@ fn a_function_returns_bytes_in_any_way_it_likes() {
         "def fetch_dataset(ds_id): return ((body[n:n + 999_999] for n in range(0, len(body), 999_999)), None, 'v7')",
         "async def fetch_dataset(ds_id): return body",
         "def fetch_dataset(ds_id):\n  print('this is no data')\n  os.system('echo nor this')\n  return body",
-        "def fetch_dataset(ds_id):\n  f = tempfile.NamedTemporaryFile(delete=False)\n  f.write(body)\n  f.close()\n  return f.name",
-        "import pathlib\ndef fetch_dataset(ds_id):\n  f = tempfile.NamedTemporaryFile(delete=False)\n  f.write(body)\n  f.close()\n  return pathlib.Path(f.name)",
+        "def fetch_dataset(ds_id):\n  f = open(__file__ + '.data', 'wb')\n  f.write(body)\n  f.close()\n  return f.name",
+        "import pathlib\ndef fetch_dataset(ds_id):\n  f = open(__file__ + '.data', 'wb')\n  f.write(body)\n  f.close()\n  return pathlib.Path(f.name)",
         "def fetch_dataset(ds_id, version=None):\n  assert (ds_id, version) == ('sales', 'latest')\n  return body",
     ] {
         let (scratch, fetched) = fetch(&format!("{make}{returned}\n"));

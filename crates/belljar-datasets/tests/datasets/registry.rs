@@ -54,6 +54,22 @@ fn a_name_means_one_thing_unless_it_is_replaced() {
 }
 
 #[test]
+fn another_key_for_the_same_address_forgets_nothing() {
+    let scratch = Scratch::new();
+    let server = crate::server::Server::new(|_, _| crate::server::Answer::ok(b"hello"));
+    let new = |key: &str| {
+        let headers = [("X-Key".to_owned(), key.to_owned())].into();
+        NewDataset::new("a", Source::Http { url: server.url("/x"), headers }).version("1").replace()
+    };
+    scratch.store.add(TENANT, new("old")).unwrap();
+    let fetched = scratch.fetch("a").unwrap();
+    let renewed = scratch.store.add(TENANT, new("new")).unwrap();
+    assert_eq!(renewed.sha256, Some(fetched.sha256));
+    assert!(scratch.fetch("a").unwrap().was_cached);
+    assert_eq!(server.requests(), 1);
+}
+
+#[test]
 fn nonsense_is_refused_and_nothing_is_made() {
     let scratch = Scratch::new();
     let fine = || Source::http("https://example.org/x");
