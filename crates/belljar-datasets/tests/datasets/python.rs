@@ -148,8 +148,16 @@ fn a_function_that_is_unwanted_or_takes_too_long_is_ended_with_all_that_it_start
         let error = fetching.join().unwrap().unwrap_err();
         assert!(matches!(error, DatasetError::Stopped { .. }), "{error}");
     });
-    for pid in std::fs::read_to_string(pids).unwrap().split(' ') {
-        // Whoever adopts the child may take a moment to bury it.
+    wait_for_the_end_of(&std::fs::read_to_string(pids).unwrap());
+    let options = FetchOptions { timeout: Duration::from_millis(500), ..crate::support::options() };
+    let error = scratch.fetch_with("sales", &options).unwrap_err();
+    assert!(matches!(error, DatasetError::TimedOut { .. }), "{error}");
+    scratch.assert_nothing_was_kept();
+}
+
+/// Waits until none of these processes is alive. Whoever adopts one may take a moment to bury it.
+fn wait_for_the_end_of(pids: &str) {
+    for pid in pids.split(' ') {
         let is_alive = || {
             std::fs::read_to_string(format!("/proc/{pid}/stat"))
                 .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
@@ -158,10 +166,26 @@ fn a_function_that_is_unwanted_or_takes_too_long_is_ended_with_all_that_it_start
             std::thread::sleep(Duration::from_millis(10));
         }
     }
-    let options = FetchOptions { timeout: Duration::from_millis(500), ..crate::support::options() };
-    let error = scratch.fetch_with("sales", &options).unwrap_err();
-    assert!(matches!(error, DatasetError::TimedOut { .. }), "{error}");
-    scratch.assert_nothing_was_kept();
+}
+
+#[test]
+fn a_function_does_not_outlive_a_host_that_is_killed() {
+    let scratch = Scratch::new();
+    let pid = scratch.path("pid");
+    let code = format!(
+        "import os, time\ndef fetch_dataset(ds_id):\n  with open({pid:?} + '.new', 'w') as f: f.write(str(os.getpid()))\n  \
+         os.rename({pid:?} + '.new', {pid:?})\n  time.sleep(300)\n"
+    );
+    let file = scratch.file("fetcher.py", code.as_bytes());
+    scratch.add("a", Source::Python { file, function: "fetch_dataset".into() });
+    let mut host = crate::races::start_child(&scratch);
+    while !pid.exists() {
+        assert!(host.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    host.kill().unwrap();
+    host.wait().unwrap();
+    wait_for_the_end_of(&std::fs::read_to_string(pid).unwrap());
 }
 
 #[test]
