@@ -85,9 +85,14 @@ pub struct Candidate<'a> {
 pub struct Ingested {
     /// What was kept, in the order of the files. It is durable.
     pub kept: Vec<Artifact>,
-    /// What wasn't, in the order of the files.
+    /// What wasn't, in the order of the files: a thousand at most.
     pub refused: Vec<Refused>,
+    /// How many more weren't.
+    pub more_refused: u64,
 }
+
+/// How many refusals are listed: a guest can leave a million files.
+pub(crate) const MOST_REFUSED: usize = 1000;
 
 impl fmt::Debug for Admission {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

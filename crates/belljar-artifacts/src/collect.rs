@@ -204,6 +204,8 @@ impl Inner {
     fn collect_copies(&self, dry_run: bool, collected: &mut Collected) -> Result<()> {
         let copies = self.copies();
         let Ok(entries) = fs::read_dir(&copies) else { return Ok(()) };
+        // Where they are made, by processes that may have died over it.
+        collected.temporaries += self.copying()?.remove_left_behind(dry_run)?;
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let names: Vec<String> = names.filter(|name| hash::is_one(name)).collect();
         let hashes: Vec<&str> = names.iter().map(String::as_str).collect();

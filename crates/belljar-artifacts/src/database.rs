@@ -15,7 +15,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
 };
-use sqlx::{AssertSqlSafe, PgPool, Postgres, Row as _, Sqlite, SqlitePool};
+use sqlx::{AssertSqlSafe, Connection as _, PgPool, Postgres, Row as _, Sqlite, SqlitePool};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::error::{ArtifactError, At, Result};
@@ -37,6 +37,9 @@ enum Pool {
     Sqlite { pool: SqlitePool, path: PathBuf, file: (u64, u64) },
     Postgres(PgPool),
 }
+
+/// Statements with so many values are kept prepared.
+const FEW: usize = 20;
 
 /// A value that goes with a statement.
 #[derive(Clone, Debug)]
@@ -67,8 +70,10 @@ enum Transaction {
 /// elsewhere is a value.
 macro_rules! query {
     ($sql:expr, $values:expr) => {{
-        let mut query = sqlx::query(AssertSqlSafe($sql.to_owned()));
-        for value in $values {
+        let values: Vec<Value> = $values;
+        // Those of many rows come in all lengths, are large, and aren't worth keeping.
+        let mut query = sqlx::query(AssertSqlSafe($sql.to_owned())).persistent(values.len() <= FEW);
+        for value in values {
             query = match value {
                 Value::Integer(number) => query.bind(number),
                 Value::Text(text) => query.bind(text),
@@ -110,14 +115,14 @@ impl Database {
                 .await
                 .map(|rows| rows.into_iter().map(Row::Postgres).collect()),
         }
-        .map_err(|error| faults::told(action, &error))
+        .map_err(|error| self.told(action, &error))
     }
 
     /// Waits until nobody else writes.
     pub(crate) async fn write(&self, action: &'static str) -> Result<Writing<'_>> {
         self.check_file()?;
         let turn = self.queue.lock().await;
-        let told = |error: sqlx::Error| faults::told(action, &error);
+        let told = |error: sqlx::Error| self.told(action, &error);
         let transaction = match &self.pool {
             Pool::Sqlite { pool, .. } => {
                 Transaction::Sqlite(pool.begin_with("BEGIN IMMEDIATE").await.map_err(told)?)
@@ -133,6 +138,17 @@ impl Database {
             }
         };
         Ok(Writing { transaction, _turn: turn })
+    }
+
+    /// Where a server refuses connections, the pool asks it again until nobody wants to wait any more: that is no lack
+    /// of connections.
+    fn told(&self, action: &'static str, error: &sqlx::Error) -> ArtifactError {
+        match (&self.pool, error) {
+            (Pool::Postgres(pool), sqlx::Error::PoolTimedOut) if pool.size() < CONNECTIONS => {
+                ArtifactError::Unreachable { reason: "it takes no connections".into() }
+            }
+            _ => faults::told(action, error),
+        }
     }
 
     /// SQLite goes on with a file that was removed, and what is committed to that is lost.
@@ -216,7 +232,13 @@ impl Writing<'_> {
             Transaction::Sqlite(transaction) => transaction.commit().await,
             Transaction::Postgres(transaction) => transaction.commit().await,
         }
-        .map_err(|error| faults::told(action, &error))
+        .map_err(|error| match faults::told(action, &error) {
+            // Only the answer may have been lost.
+            ArtifactError::Unreachable { reason } => ArtifactError::Unreachable {
+                reason: format!("{reason}; it may have finished what it was told"),
+            },
+            error => error,
+        })
     }
 
     /// Without waiting for it, the connection would be rolled back by whoever has it next.
@@ -354,6 +376,10 @@ async fn open_postgres(url: &str) -> Result<PgPool> {
         })?
         .application_name("belljar")
         .options([("lock_timeout", wait.as_str()), ("synchronous_commit", "on")]);
+    // First without a pool, which would ask a server that isn't there again and again, and not say why.
+    let first = tokio::time::timeout(PATIENCE, sqlx::PgConnection::connect_with(&options)).await;
+    let first = first.map_err(|_| ArtifactError::Unreachable { reason: "it doesn't answer".into() })?;
+    let _ = first.map_err(|error| faults::told("open the database", &error))?.close().await;
     let pool = PgPoolOptions::new()
         .max_connections(CONNECTIONS)
         .acquire_timeout(PATIENCE)

@@ -45,7 +45,7 @@ pub enum ArtifactError {
         place: String,
     },
     /// The database isn't there, or doesn't answer.
-    #[error("the database can't be reached: {reason}; nothing was changed")]
+    #[error("the database can't be reached: {reason}")]
     Unreachable {
         /// Why.
         reason: String,

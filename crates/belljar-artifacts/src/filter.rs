@@ -33,9 +33,9 @@ impl Filter {
     pub(crate) fn query(&self, tenant: &str) -> Option<(String, Vec<Value>)> {
         let mut sql = format!("SELECT {} FROM artifacts WHERE tenant = $1", rows::ARTIFACT);
         let mut values = vec![Value::from(clean(tenant))];
-        let mut and = |condition: &str, value: Value| {
+        let mut and = |condition: &str, value: Value, rest: &str| {
             values.push(value);
-            sql.push_str(&format!(" AND {condition} ${}", values.len()));
+            sql.push_str(&format!(" AND {condition} ${}{rest}", values.len()));
         };
         for (condition, text) in
             [("session =", &self.session), ("name =", &self.name), ("sha256 =", &self.sha256)]
@@ -44,28 +44,29 @@ impl Filter {
                 if text.contains('\0') {
                     return None;
                 }
-                and(condition, text.as_str().into());
+                and(condition, text.as_str().into(), "");
             }
         }
         if let Some(mime) = &self.mime {
+            if mime.contains('\0') {
+                return None;
+            }
             match mime.strip_suffix("/*") {
-                // What comes after `0` comes after all that begin with `/`.
-                Some(kind) if !kind.contains('\0') => {
-                    and("mime >=", format!("{kind}/").into());
-                    and("mime <", format!("{kind}0").into());
+                Some(kind) => {
+                    let kind = kind.replace('!', "!!").replace('%', "!%").replace('_', "!_");
+                    and("mime LIKE", format!("{kind}/%").into(), " ESCAPE '!'");
                 }
-                None if !mime.contains('\0') => and("mime =", mime.as_str().into()),
-                _ => return None,
+                None => and("mime =", mime.as_str().into(), ""),
             }
         }
         if let Some(cell) = self.cell {
-            and("cell =", u64::from(cell).into());
+            and("cell =", u64::from(cell).into(), "");
         }
         if let Some(pinned) = self.pinned {
-            and("pinned =", pinned.into());
+            and("pinned =", pinned.into(), "");
         }
         if let Some(after) = &self.after {
-            and("id <", after.as_str().into());
+            and("id <", after.as_str().into(), "");
         }
         let limit = self.limit.unwrap_or(MOST).min(MOST);
         values.push(limit.into());

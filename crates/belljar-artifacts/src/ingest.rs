@@ -9,12 +9,12 @@ mod commit;
 mod reading;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use futures_util::{StreamExt, TryStreamExt};
 
-use crate::artifact::{Refusal, Refused};
-use crate::batch::{Batch, Ingested, NewFile};
+use crate::artifact::{Artifact, Refusal, Refused};
+use crate::batch::{Batch, Ingested, MOST_REFUSED, NewFile};
 use crate::blobs::{Blobs, Bucket, Directory, Temporary};
 use crate::database::{ROWS, placeholders};
 use crate::error::{ArtifactError, Result};
@@ -59,6 +59,7 @@ struct Intake<'b, 'f> {
     sizes: HashSet<u64>,
     entries: Vec<Entry>,
     refused: Vec<(usize, Refused)>,
+    more_refused: u64,
     /// Small contents that may have to be written.
     small: HashMap<String, Vec<u8>>,
     small_bytes: usize,
@@ -67,7 +68,8 @@ struct Intake<'b, 'f> {
     missed: HashSet<String>,
     /// Places that have rows now.
     named: HashSet<String>,
-    began: Instant,
+    /// By both clocks: one stands still while the machine sleeps, the other may be set.
+    began: (Instant, SystemTime),
 }
 
 pub(crate) fn ingest(store: &Inner, mut batch: Batch<'_, '_>) -> Result<Ingested> {
@@ -82,10 +84,12 @@ pub(crate) fn ingest(store: &Inner, mut batch: Batch<'_, '_>) -> Result<Ingested
     let result = intake.take_all(&mut files).and_then(|()| intake.keep(&mut files));
     let unused = intake.unused(result.is_ok());
     drop(intake);
-    if !unused.is_empty()
+    // Where the database doesn't answer, they will be found by whoever collects garbage.
+    let is_reachable = !matches!(result, Err(ArtifactError::Busy { .. } | ArtifactError::Unreachable { .. }));
+    if is_reachable
+        && !unused.is_empty()
         && let Err(error) = store.clean_up(unused)
     {
-        // They will be found by whoever collects garbage.
         tracing::warn!(%error, "contents that nothing names could not be removed");
     }
     result
@@ -116,12 +120,13 @@ impl<'b, 'f> Intake<'b, 'f> {
             sizes,
             entries: Vec::new(),
             refused: Vec::new(),
+            more_refused: 0,
             small: HashMap::new(),
             small_bytes: 0,
             written: HashMap::new(),
             missed: HashSet::new(),
             named: HashSet::new(),
-            began: Instant::now(),
+            began: (Instant::now(), SystemTime::now()),
         })
     }
 
@@ -138,7 +143,7 @@ impl<'b, 'f> Intake<'b, 'f> {
             }
             (Ok(entry), Some(place)) => self.entries[place] = entry,
             (Err(refused), again) => {
-                self.refused.push((number, refused));
+                self.add_refused(number, refused);
                 if let Some(place) = again {
                     self.entries.remove(place);
                 }
@@ -212,18 +217,19 @@ impl<'b, 'f> Intake<'b, 'f> {
         loop {
             self.flush()?;
             if self.entries.is_empty() && self.batch.cells.is_empty() {
-                return Ok(Ingested { kept: Vec::new(), refused: self.refusals() });
+                return Ok(self.ingested(Vec::new()));
             }
             self.name()?;
-            let minutes = self.began.elapsed().as_secs() / 60;
+            let (began, began_at) = self.began;
+            let minutes = began.elapsed().max(began_at.elapsed().unwrap_or_default()).as_secs() / 60;
             if matches!(self.store.blobs, Blobs::Bucket(_)) && minutes >= SLOWEST_MINUTES {
                 return Err(ArtifactError::TooSlow { minutes });
             }
             let missing = match self.store.wait(self.commit(files))? {
                 commit::Outcome::Kept { kept, refused, named } => {
-                    self.refused.extend(refused);
+                    refused.into_iter().for_each(|(number, refused)| self.add_refused(number, refused));
                     self.named = named;
-                    return Ok(Ingested { kept, refused: self.refusals() });
+                    return Ok(self.ingested(kept));
                 }
                 commit::Outcome::Missing(missing) => missing,
             };
@@ -243,9 +249,18 @@ impl<'b, 'f> Intake<'b, 'f> {
         }
     }
 
-    fn refusals(&mut self) -> Vec<Refused> {
+    fn ingested(&mut self, kept: Vec<Artifact>) -> Ingested {
         self.refused.sort_by_key(|(number, _)| *number);
-        self.refused.drain(..).map(|(_, refused)| refused).collect()
+        let refused = self.refused.drain(..).map(|(_, refused)| refused).collect();
+        Ingested { kept, refused, more_refused: self.more_refused }
+    }
+
+    fn add_refused(&mut self, number: usize, refused: Refused) {
+        if self.refused.len() < MOST_REFUSED {
+            self.refused.push((number, refused));
+        } else {
+            self.more_refused += 1;
+        }
     }
 
     /// What was written for nothing: hashes and places. Where it isn't known whether rows were written, all of it:

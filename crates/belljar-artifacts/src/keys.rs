@@ -9,12 +9,14 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use hmac::{Hmac, KeyInit};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
+
+use crate::clock;
 
 /// As large as a file of keys can sensibly be.
 const LARGEST: u64 = 1 << 20;
@@ -110,7 +112,7 @@ impl LinkKeys {
                 // Somebody may have been faster.
                 match Ring::load(&path)? {
                     Some(ring) => ring,
-                    None => Ring::store(&path, vec![StoredKey::make(&path, now_ms())?])?,
+                    None => Ring::store(&path, vec![StoredKey::make(&path, clock::now_ms())?])?,
                 }
             }
         };
@@ -161,7 +163,7 @@ impl LinkKeys {
     /// # Errors
     /// If there is no such key, or if the file can't be read or written.
     pub fn revoke(&self, id: &str) -> Result<(), KeyError> {
-        let made = StoredKey::make(&self.path, now_ms())?;
+        let made = StoredKey::make(&self.path, clock::now_ms())?;
         self.change(|stored| {
             let before = stored.len();
             stored.retain(|key| key.id != id);
@@ -396,11 +398,6 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 
 fn failed(action: &'static str, path: &Path, source: io::Error) -> KeyError {
     KeyError::File { action, path: path.to_owned(), source }
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 mod hexadecimal {

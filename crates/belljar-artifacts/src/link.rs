@@ -225,9 +225,7 @@ impl<'a> Parsed<'a> {
         let malformed = |reason| LinkError::Malformed { reason };
         let rest = link.strip_prefix("/artifacts/").ok_or_else(|| malformed("it leads elsewhere"))?;
         let (id, query) = rest.split_once('?').ok_or_else(|| malformed("it isn't signed"))?;
-        if !is_id(id) {
-            return Err(malformed("it names no artifact"));
-        }
+        let artifact = ArtifactId::parse(id).map_err(|_| malformed("it names no artifact"))?;
         let mut found: [Option<&str>; 7] = [None; 7];
         let names = ["v", "key", "expires", "disposition", "name", "audience", "sig"];
         for parameter in query.split('&') {
@@ -251,7 +249,7 @@ impl<'a> Parsed<'a> {
             None => Ok(None),
         };
         let grant = Grant {
-            artifact: ArtifactId(id.to_owned()),
+            artifact,
             audience: text(audience)?,
             expires_ms: expires.parse().map_err(|_| malformed("its time makes no sense"))?,
             disposition: Disposition::parse(disposition)
@@ -260,12 +258,6 @@ impl<'a> Parsed<'a> {
         };
         Ok(Self { key, grant, signature })
     }
-}
-
-fn is_id(text: &str) -> bool {
-    text.strip_prefix("art_").is_some_and(|rest| {
-        rest.len() == 26 && rest.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase())
-    })
 }
 
 /// The value of a `Content-Disposition` header, by RFC 6266: the last part of the name, for old readers in ASCII and
@@ -330,8 +322,7 @@ mod tests {
     }
 
     fn id(text: &str) -> ArtifactId {
-        assert!(is_id(text));
-        ArtifactId(text.to_owned())
+        ArtifactId::parse(text).expect("it is an id")
     }
 
     fn grant() -> Grant {

@@ -289,6 +289,11 @@ impl Inner {
         self.scratch.join("blobs")
     }
 
+    /// Where copies are made. They are renamed from there, whole.
+    pub(crate) fn copying(&self) -> Result<Directory> {
+        Directory::open(&self.copies().join("new"))
+    }
+
     /// What the database calls the store.
     async fn name(&self) -> Result<String> {
         const ACTION: &str = "name the store";
@@ -330,8 +335,7 @@ impl Inner {
         if fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() == artifact.size) {
             return Ok(path);
         }
-        fs::create_dir_all(&copies).at("make", &copies)?;
-        let directory = Directory::open(&copies.join("new"))?;
+        let directory = self.copying()?;
         let mut temporary = directory.temporary()?;
         let mut hasher = Hasher::default();
         self.wait(async {

@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_what_is_hashed() {
-        let bytes: Vec<u8> = (0..5 * PIECE + 7).map(|place| (place * 31 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..5 * PIECE + 7).map(|place| ((place * 31) >> 3) as u8).collect();
         for (length, first) in [(0, 0), (1, 0), (PIECE, 0), (PIECE + 1, PIECE), (bytes.len(), 77)] {
             let bytes = &bytes[..length];
             let (Streamed::Whole { size, sha256 }, sunk) = streamed(bytes, first, u64::MAX) else {

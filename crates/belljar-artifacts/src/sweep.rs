@@ -39,9 +39,10 @@ impl Inner {
             writing.execute(ACTION, &format!("DELETE FROM artifacts WHERE id IN ({marks})"), values).await?;
             for ((tenant, session), (bytes, files)) in released {
                 rows::release(&mut writing, &tenant, &session, bytes, files).await?;
+                let sql = "DELETE FROM held WHERE tenant = $1 AND session = $2 AND files = 0";
+                writing.execute(ACTION, sql, vec![tenant.into(), session.into()]).await?;
             }
             rows::release(&mut writing, "", "", 0, count).await?;
-            writing.execute(ACTION, "DELETE FROM held WHERE files = 0 AND session <> ''", Vec::new()).await?;
             writing.commit(ACTION).await?;
         }
         Ok(hashes)

@@ -1,11 +1,10 @@
 //! What nobody needs any more.
 
+use std::collections::BTreeSet;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
-
-use std::collections::BTreeSet;
 
 use crate::blobs::mark_of;
 use crate::draft::{self, Lock, is_unfinished, remove_file};
@@ -58,13 +57,19 @@ impl DatasetStore {
         }
         let _lock = self.layout().stop_placing()?;
         self.collect_partials(options, &mut collected)?;
-        let listing = self.registry().list_all()?;
-        if !listing.problems.is_empty() {
-            collected.problems = listing.problems;
+        let mut needed: BTreeSet<String> = options.keep.iter().cloned().collect();
+        let registry = self.registry();
+        for tenant in registry.tenants()? {
+            if !options.dry_run {
+                registry.sweep(&registry.lock(&tenant)?, &tenant)?;
+            }
+            let listing = registry.list(&tenant)?;
+            needed.extend(listing.entries.into_iter().filter_map(|entry| entry.dataset.sha256));
+            collected.problems.extend(listing.problems);
+        }
+        if !collected.problems.is_empty() {
             return Ok(collected);
         }
-        let mut needed: BTreeSet<String> = options.keep.iter().cloned().collect();
-        needed.extend(listing.entries.into_iter().filter_map(|entry| entry.dataset.sha256));
         for directory in draft::entries(&self.layout().blobs())? {
             for file in draft::entries(&directory.path())? {
                 let (path, name) = (file.path(), file.file_name());

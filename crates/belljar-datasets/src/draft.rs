@@ -15,19 +15,35 @@ use crate::names::UNFINISHED;
 
 /// Puts a file in place with these bytes, durably. `directory` is where it is.
 pub(crate) fn write_file(directory: &Path, path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
-    let draft = unfinished_name(directory);
+    replace_file(&unfinished_name(directory), path, bytes, mode, |file| Ok(rustix::fs::fdatasync(file)?))?;
+    sync_directory(directory)
+}
+
+/// The same by way of a draft that nobody else uses meanwhile, but that it is left to the system when it becomes
+/// durable: whoever is killed loses nothing by that, a machine that loses power may.
+pub(crate) fn write_file_soon(draft: &Path, path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    remove_file(draft)?;
+    replace_file(draft, path, bytes, mode, |_| Ok(()))
+}
+
+fn replace_file(
+    draft: &Path,
+    path: &Path,
+    bytes: &[u8],
+    mode: u32,
+    sync: impl Fn(&File) -> io::Result<()>,
+) -> Result<()> {
     let written = || -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(draft)?;
         file.write_all(bytes)?;
-        rustix::fs::fdatasync(&file)?;
-        fs::rename(&draft, path)
+        sync(&file)?;
+        fs::rename(draft, path)
     };
     written()
         .inspect_err(|_| {
-            let _ = fs::remove_file(&draft);
+            let _ = fs::remove_file(draft);
         })
-        .at("write", path)?;
-    sync_directory(directory)
+        .at("write", path)
 }
 
 /// Makes the names in a directory durable.

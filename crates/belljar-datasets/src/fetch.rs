@@ -170,7 +170,6 @@ impl Run<'_> {
     fn transfer(&self, partial: &mut Partial) -> Result<Ending, Setback> {
         let resume = (partial.length() > 0 && self.resumes(partial))
             .then(|| (partial.length(), partial.validator().map(str::to_owned)));
-        let deadline = self.begun + self.options.timeout;
         let incoming = match &self.dataset.source {
             Source::Http { url, headers } => http::start(
                 (self.runtime)()?,
@@ -180,7 +179,7 @@ impl Run<'_> {
                     resume,
                     options: self.options.clone(),
                     is_promised: self.due.sha256.is_some(),
-                    is_sized: self.due.size.is_some(),
+                    size: self.due.size,
                     file_name: self.dataset.file_name.clone(),
                 },
             ),
@@ -207,22 +206,17 @@ impl Run<'_> {
             Source::File { path } => return file::copy(self, path, partial),
             Source::Bytes => return Err(DatasetError::Gone { name: self.dataset.name.clone() }.into()),
         };
-        self.receive(incoming, partial, deadline)
+        self.receive(incoming, partial)
     }
 
-    fn receive(
-        &self,
-        mut incoming: Incoming,
-        partial: &mut Partial,
-        deadline: Instant,
-    ) -> Result<Ending, Setback> {
+    fn receive(&self, mut incoming: Incoming, partial: &mut Partial) -> Result<Ending, Setback> {
         let mut heard = Instant::now();
         let mut begun = false;
         loop {
             let event = match incoming.next(TICK) {
                 Next::Event(event) => event,
                 Next::Nothing => {
-                    self.go_on(partial, deadline)?;
+                    self.go_on(partial)?;
                     // Until there is a connection, there is another bound.
                     let patience = match begun {
                         true => self.options.stall_timeout,
@@ -246,7 +240,7 @@ impl Run<'_> {
                 }
                 Event::Bytes(bytes) => {
                     incoming.may_ponder = false;
-                    self.go_on(partial, deadline)?;
+                    self.go_on(partial)?;
                     self.write(partial, &bytes)?;
                 }
                 Event::End { sha256, version } => return Ok(Ending { sha256, version }),
@@ -265,10 +259,10 @@ impl Run<'_> {
     ) -> Result<(), Setback> {
         if offset == 0 {
             partial.restart()?;
-        } else if offset == partial.length() {
+        } else if offset == partial.length() && partial.total().is_none_or(|known| total == Some(known)) {
             partial.patched = true;
         } else {
-            let reason = format!("it went on at byte {offset} rather than {}", partial.length());
+            let reason = format!("what it sent from byte {offset} on doesn't belong to what is here");
             return Err(Setback::Again(Failure { restart: true, ..Failure::again(reason) }));
         }
         if let Some(total) = total {
@@ -323,11 +317,11 @@ impl Run<'_> {
     }
 
     /// Whether the caller still wants it, and there is time left.
-    fn go_on(&self, partial: &Partial, deadline: Instant) -> Result<()> {
+    fn go_on(&self, partial: &Partial) -> Result<()> {
         if is_stopped(self.options, self.progress) {
             return Err(DatasetError::Stopped { name: self.dataset.name.clone() });
         }
-        if Instant::now() >= deadline {
+        if self.begun.elapsed() >= self.options.timeout {
             let kept = if self.resumes(partial) { partial.length() } else { 0 };
             let (name, after) = (self.dataset.name.clone(), self.options.timeout);
             return Err(DatasetError::TimedOut { name, after, kept });
@@ -340,7 +334,10 @@ impl Run<'_> {
         match &self.dataset.source {
             Source::Http { .. } => partial.validator().is_some() || self.due.sha256.is_some(),
             Source::S3 { .. } => partial.validator().is_some(),
-            Source::Callback { .. } => self.fetcher.as_ref().is_some_and(|fetcher| fetcher.resumes()),
+            Source::Callback { .. } => {
+                let stays = self.due.sha256.is_some() || self.dataset.version != LATEST;
+                stays && self.fetcher.as_ref().is_some_and(|fetcher| fetcher.resumes())
+            }
             Source::File { .. } | Source::Python { .. } | Source::Bytes => false,
         }
     }
@@ -356,9 +353,9 @@ impl Run<'_> {
         }
         tracing::debug!(dataset = %self.dataset.name, reason, ?wait, "fetching is tried again");
         self.progress.retry(&self.dataset.name, reason, wait);
-        let until = Instant::now() + wait;
-        while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            self.go_on(partial, self.begun + self.options.timeout)?;
+        let begun = Instant::now();
+        while let Some(left) = wait.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) {
+            self.go_on(partial)?;
             std::thread::sleep(left.min(TICK));
         }
         Ok(())

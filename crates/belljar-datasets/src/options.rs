@@ -28,7 +28,8 @@ pub struct FetchOptions {
     pub max_bytes: u64,
     /// Who asks a bucket. Never stored.
     pub s3_credentials: Option<S3Credentials>,
-    /// Whether addresses of this host and of private networks are fine. They aren't, unless it is said.
+    /// Whether addresses of this host and of private networks are fine. They aren't, unless it is said; and an address
+    /// that is everybody's is never redirected to one of those.
     pub allow_private: bool,
     /// The address of an HTTP proxy. None is taken from the environment. Through a proxy, it is the proxy that
     /// looks up names, and that has to keep private addresses apart.

@@ -118,6 +118,30 @@ impl Registry {
         }
     }
 
+    /// When the newest of its versions was added.
+    pub(crate) fn newest(&self, tenant: &str, name: &str) -> Result<Option<u64>> {
+        let mut listing = Listing::default();
+        list_versions(tenant, &self.layout.versions(tenant, name), &mut listing)?;
+        Ok(listing.entries.iter().map(|entry| entry.dataset.added_ms).max())
+    }
+
+    /// Removes what whoever was killed left behind. The lock makes sure that nobody else is at it.
+    pub(crate) fn sweep(&self, _lock: &Lock, tenant: &str) -> Result<()> {
+        for directory in draft::entries(&self.layout.tenant(tenant))? {
+            if !directory.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            for file in draft::entries(&directory.path())? {
+                if draft::is_unfinished(&file.file_name()) {
+                    draft::remove_file(&file.path())?;
+                }
+            }
+            // Something may be in it.
+            let _ = fs::remove_dir(directory.path());
+        }
+        Ok(())
+    }
+
     /// All of a tenant, sorted by name, then by when they were added.
     pub(crate) fn list(&self, tenant: &str) -> Result<Listing> {
         check("a tenant's name", tenant)?;
@@ -134,19 +158,11 @@ impl Registry {
         Ok(listing)
     }
 
-    /// All of all tenants.
-    pub(crate) fn list_all(&self) -> Result<Listing> {
-        let mut all = Listing::default();
-        for directory in draft::entries(&self.layout.registry())? {
-            let name = directory.file_name();
-            let Some(tenant) = name.to_str().filter(|name| check("a tenant's name", name).is_ok()) else {
-                continue;
-            };
-            let listing = self.list(tenant)?;
-            all.entries.extend(listing.entries);
-            all.problems.extend(listing.problems);
-        }
-        Ok(all)
+    /// Everybody who has, or had, a dataset.
+    pub(crate) fn tenants(&self) -> Result<Vec<String>> {
+        let names = draft::entries(&self.layout.registry())?.into_iter().map(|entry| entry.file_name());
+        let names = names.filter_map(|name| name.into_string().ok());
+        Ok(names.filter(|name| check("a tenant's name", name).is_ok()).collect())
     }
 
     pub(crate) fn remove(&self, tenant: &str, name: &str, version: &str) -> Result<bool> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::draft::write_file;
+use crate::draft::{write_file, write_file_soon};
 use crate::error::{At, DatasetError, Result};
 use crate::layout::hexadecimal;
 
@@ -26,12 +26,20 @@ struct Sealed {
 
 /// Puts it in place, durably, for its owner's eyes.
 pub(crate) fn write<T: Serialize>(directory: &Path, path: &Path, contents: &T) -> Result<()> {
+    write_file(directory, path, &seal(path, contents)?, 0o600)
+}
+
+/// The same, durable some time later. Nobody else writes it meanwhile.
+pub(crate) fn write_soon<T: Serialize>(draft: &Path, path: &Path, contents: &T) -> Result<()> {
+    write_file_soon(draft, path, &seal(path, contents)?, 0o600)
+}
+
+fn seal<T: Serialize>(path: &Path, contents: &T) -> Result<Vec<u8>> {
     let unfit = |error: serde_json::Error| io::Error::other(error);
     let contents = serde_json::value::to_raw_value(contents).map_err(unfit).at("write", path)?;
     let sha256 = hexadecimal(&Sha256::digest(contents.get()));
     let sealed = Sealed { format: FORMAT, sha256, contents };
-    let bytes = serde_json::to_vec(&sealed).map_err(unfit).at("write", path)?;
-    write_file(directory, path, &bytes, 0o600)
+    serde_json::to_vec(&sealed).map_err(unfit).at("write", path)
 }
 
 /// Nothing if there is no such file.

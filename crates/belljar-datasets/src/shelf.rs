@@ -3,7 +3,7 @@
 mod link;
 mod manifest;
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,8 @@ const ARTIFACTS: &str = "artifacts";
 /// A session's directory of datasets and artifacts, which its guest sees read-only, as it is at any moment.
 ///
 /// What is in it are hard links, so however many shelves have something, it is there once. What was staged is noted
-/// beside the directory, where the guest doesn't see it.
+/// beside the directory, where the guest doesn't see it. That note outlives this process at once, and a loss of power
+/// from [`Shelf::settle`] on.
 #[derive(Clone, Debug)]
 pub struct Shelf {
     directory: PathBuf,
@@ -62,10 +63,7 @@ impl Shelf {
         directory.parent().map_or(Ok(()), |parent| make_directory(parent, PRIVATE))?;
         let shelf = Self { directory };
         for directory in [shelf.directory.clone(), shelf.data(), shelf.directory.join(ARTIFACTS)] {
-            if !directory.is_dir() {
-                make_directory(&directory, OPEN)?;
-                fs::set_permissions(&directory, Permissions::from_mode(OPEN)).at("open up", &directory)?;
-            }
+            make_open(&directory)?;
         }
         Ok(shelf)
     }
@@ -125,6 +123,21 @@ impl Shelf {
             remove_file(&self.data().join(gone.file_name))?;
         }
         Ok(staged)
+    }
+
+    /// Waits until what was staged so far is noted for good. Whoever is killed loses none of it either way; this is
+    /// for when the machine itself loses power.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn settle(&self) -> Result<()> {
+        let path = self.beside(".json");
+        match File::open(&path) {
+            Ok(file) => rustix::fs::fsync(file).at("write", &path)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).at("open", &path),
+        }
+        draft::sync_directory(self.directory.parent().unwrap_or(&self.directory))
     }
 
     /// What is on it, in the order in which it was put there.
@@ -191,10 +204,7 @@ impl Shelf {
         check("an artifact's id", artifact_id)?;
         let file_name = tame(file_name);
         let directory = self.directory.join(ARTIFACTS).join(artifact_id);
-        if !directory.is_dir() {
-            make_directory(&directory, OPEN)?;
-            fs::set_permissions(&directory, Permissions::from_mode(OPEN)).at("open up", &directory)?;
-        }
+        make_open(&directory)?;
         let found = fs::symlink_metadata(blob).at("look at", blob)?;
         if !found.is_file() {
             return Err(DatasetError::damaged(blob, "it isn't a file"));
@@ -215,14 +225,21 @@ impl Shelf {
     /// If it can't be made.
     pub fn copy_to(&self, other: impl Into<PathBuf>) -> Result<Self> {
         let other = Self::open(other)?;
+        if other.directory == self.directory {
+            return Ok(other);
+        }
         let _lock = self.lock()?;
         let mut manifest = Manifest::read(&self.beside(".json"))?;
-        for staged in &mut manifest.staged {
-            // What isn't there now is brought back by the next sync.
-            let from = self.data().join(&staged.file_name);
-            if from.exists() {
-                staged.copied |= link(&from, &other.data().join(&staged.file_name))?;
+        {
+            let _lock = other.lock()?;
+            for staged in &mut manifest.staged {
+                // What isn't there now is brought back by the next sync.
+                let from = self.data().join(&staged.file_name);
+                if from.exists() {
+                    staged.copied |= link(&from, &other.data().join(&staged.file_name))?;
+                }
             }
+            manifest.write(&other.beside(".json"))?;
         }
         for artifact in draft::entries(&self.directory.join(ARTIFACTS))? {
             let name = artifact.file_name();
@@ -234,7 +251,6 @@ impl Shelf {
                 }
             }
         }
-        manifest.write(&other.beside(".json"))?;
         Ok(other)
     }
 
@@ -251,7 +267,9 @@ impl Shelf {
                 }
                 _ => {}
             }
-            remove_file(&self.beside(".json"))?;
+            for path in [self.beside(".json"), with_ending(&self.beside(".json"), manifest::NEW)] {
+                remove_file(&path)?;
+            }
         }
         remove_file(&self.beside(".lock")).map(|_| ())
     }
@@ -317,6 +335,15 @@ impl Shelf {
     /// Beside the directory: what the guest sees it could lock as well.
     fn lock(&self) -> Result<Lock> {
         Lock::wait(&self.beside(".lock"), FlockOperation::LockExclusive)
+    }
+}
+
+/// Makes a directory that guests can read. It is made again if it gets lost, so it needn't be durable.
+fn make_open(directory: &Path) -> Result<()> {
+    match fs::create_dir(directory) {
+        Ok(()) => fs::set_permissions(directory, Permissions::from_mode(OPEN)).at("open up", directory),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => Ok(()),
+        Err(error) => Err(error).at("create", directory),
     }
 }
 

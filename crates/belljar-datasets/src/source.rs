@@ -114,6 +114,14 @@ impl Source {
         }
     }
 
+    /// Whether both lead to the same contents. Who asks for them may be another.
+    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Http { url, .. }, Self::Http { url: other, .. }) => url == other,
+            _ => self == other,
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             Self::Http { url, headers } => {

@@ -99,6 +99,10 @@ impl DatasetStore {
         let promised = Promise { sha256: dataset.sha256.clone(), size: dataset.size };
         let mut entry = Entry { dataset, promised };
         let known = registry.get(tenant, &entry.dataset.name, Some(&entry.dataset.version));
+        // What is added later is newer, whatever the clock says.
+        let newest = registry.newest(tenant, &entry.dataset.name)?;
+        entry.dataset.added_ms =
+            entry.dataset.added_ms.max(newest.map_or(0, |newest| newest.saturating_add(1)));
         match known {
             Ok(known) if is_same(&known, &entry) => return Ok(known.dataset),
             Ok(_) | Err(DatasetError::Damaged { .. }) if !replace => {
@@ -107,7 +111,7 @@ impl DatasetStore {
                 known?;
                 return Err(DatasetError::Exists { name, version });
             }
-            Ok(known) if known.dataset.source == entry.dataset.source => {
+            Ok(known) if known.dataset.source.is_same_place(&entry.dataset.source) => {
                 // What was learnt of it holds, unless it is known better now.
                 let fits = entry.promised.sha256.is_none() || entry.promised.sha256 == known.dataset.sha256;
                 if fits && entry.promised.size.is_none_or(|size| Some(size) == known.dataset.size) {
@@ -392,7 +396,7 @@ impl DatasetStore {
             Err(DatasetError::NotFound { .. }) => return Ok(()),
             known => known?,
         };
-        if known.dataset.source != entry.dataset.source || known.promised != entry.promised {
+        if !known.dataset.source.is_same_place(&entry.dataset.source) || known.promised != entry.promised {
             return Ok(());
         }
         known.dataset.sha256 = Some(sha256.to_owned());

@@ -130,6 +130,7 @@ impl Intake<'_, '_> {
         let mut begun = begun;
         // Something of that size is stored. It costs less to read it twice than to write it in vain.
         if self.sizes.contains(&file.size) {
+            let most = self.worth_reading(file, most);
             let mime = begun.mime.clone();
             let streamed = stream(begun.first, &mut begun.rest, most, |_| Ok(()))?;
             let (size, sha256) = match self.whole(file, streamed, most) {
@@ -174,6 +175,7 @@ impl Intake<'_, '_> {
         most: u64,
         bucket: &Bucket,
     ) -> Result<Result<Entry, Refused>> {
+        let most = self.worth_reading(file, most);
         let streamed = stream(begun.first, &mut begun.rest, most, |_| Ok(()))?;
         let (size, sha256) = match self.whole(file, streamed, most) {
             Ok(whole) => whole,
@@ -214,6 +216,13 @@ impl Intake<'_, '_> {
         self.store.wait(upload.finish())?;
         self.written.insert(entry.sha256.clone(), Written { size, place, temporary: None });
         Ok(Ok(entry))
+    }
+
+    /// How much of a file is read to see whether it is stored: as much as can be written, or as what is stored of the
+    /// size that it seems to have. A file may have no end.
+    fn worth_reading(&self, file: &NewFile<'_>, most: u64) -> u64 {
+        let stored = if self.sizes.contains(&file.size) { file.size } else { 0 };
+        most.min(self.quota.room_in_all().max(stored))
     }
 
     /// Whether contents were written for this batch, or for an earlier one.

@@ -20,6 +20,8 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
+use crate::local::files_below;
+
 const KEY_ID: &str = "belljar-tests";
 const SECRET: &str = "a secret that is checked";
 const BUCKET: &str = "artifacts";
@@ -99,17 +101,9 @@ impl TestBucket {
     /// All keys, sorted.
     pub(crate) fn keys(&self) -> Vec<String> {
         let root = self.directory.path().join(BUCKET);
-        let mut keys = Vec::new();
-        let mut directories = vec![root.clone()];
-        while let Some(directory) = directories.pop() {
-            for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
-                if entry.file_type().unwrap().is_dir() {
-                    directories.push(entry.path());
-                } else {
-                    keys.push(entry.path().strip_prefix(&root).unwrap().to_str().unwrap().to_owned());
-                }
-            }
-        }
+        let files = files_below(&root).into_iter();
+        let mut keys: Vec<String> =
+            files.map(|path| path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned()).collect();
         keys.sort();
         keys
     }

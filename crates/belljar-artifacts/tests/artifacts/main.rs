@@ -4,7 +4,14 @@
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
 
 mod bucket;
+mod children;
+mod disk;
+mod faults;
+mod kill;
 mod local;
+mod pairs;
 mod postgres;
+mod remote;
 mod suite;
 mod support;
+mod wire;

@@ -49,6 +49,10 @@ impl Server {
         server
     }
 
+    #[expect(
+        clippy::zombie_processes,
+        reason = "the shell outlives this process, and others use the server after it"
+    )]
     fn share() -> (Self, File) {
         let above =
             env::temp_dir().join(format!("belljar-postgres-shared-{}", rustix::process::geteuid().as_raw()));
@@ -106,6 +110,11 @@ impl Server {
                 }
             });
         format!("postgres://belljar@{socket}/{name}")
+    }
+
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.join(".s.PGSQL.5432")
     }
 
     /// What a statement says to a user who may do everything: a line for each row.

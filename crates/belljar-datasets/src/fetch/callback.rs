@@ -23,7 +23,8 @@ pub trait Fetcher: Send + Sync {
     /// If there are none, for now or for good. What fails when writing can be passed on as it is.
     fn fetch(&self, request: &FetchRequest, to: &mut dyn Write) -> Result<Fetched, FetchFailure>;
 
-    /// Whether it can begin in the middle. Otherwise [`FetchRequest::offset`] is always 0.
+    /// Whether it can begin in the middle. Otherwise [`FetchRequest::offset`] is always 0; so it is of the
+    /// [latest](crate::LATEST) version, which may change, unless a hash was promised.
     fn resumes(&self) -> bool {
         false
     }

@@ -4,7 +4,6 @@ use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::Instant;
 
 use super::channel::Failure;
 use super::{Ending, Run, Setback};
@@ -32,6 +31,7 @@ pub(super) fn copy(run: &Run<'_>, path: &Path, partial: &mut Partial) -> Result<
         let copied = partial.file().metadata().at("look at", &partial.path)?.len();
         run.expect(partial, copied)?;
         partial.hash_written()?;
+        run.progress.advance(&run.dataset.name, partial.length(), Some(copied));
     } else {
         copy_pieces(run, &opened, path, partial)?;
     }
@@ -47,10 +47,9 @@ pub(super) fn copy(run: &Run<'_>, path: &Path, partial: &mut Partial) -> Result<
 }
 
 fn copy_pieces(run: &Run<'_>, mut from: &File, path: &Path, partial: &mut Partial) -> Result<(), Setback> {
-    let deadline: Instant = run.begun + run.options.timeout;
     let mut piece = vec![0; PIECE];
     loop {
-        run.go_on(partial, deadline)?;
+        run.go_on(partial)?;
         match from.read(&mut piece) {
             Ok(0) => return Ok(()),
             Ok(count) => run.write(partial, &piece[..count])?,

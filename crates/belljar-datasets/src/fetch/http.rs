@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use reqwest::header::{
-    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, IF_RANGE,
-    LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, TRANSFER_ENCODING,
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, HeaderMap, HeaderName,
+    HeaderValue, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, TRANSFER_ENCODING,
 };
 use reqwest::{Client, Response, StatusCode, Url, Version};
 use tokio::runtime::Runtime;
 
-use super::address::{IsPrivate, PublicOnly, is_private};
+use super::address::{IsPrivate, PublicOnly, is_private, public};
 use super::channel::{self, Event, Failure, Incoming, Outgoing, Unwanted};
 use crate::options::FetchOptions;
 use crate::source::shown;
@@ -27,7 +27,8 @@ pub(super) struct Request {
     pub(super) resume: Option<(u64, Option<String>)>,
     pub(super) options: FetchOptions,
     pub(super) is_promised: bool,
-    pub(super) is_sized: bool,
+    /// How long it is, if that was promised.
+    pub(super) size: Option<u64>,
     pub(super) file_name: String,
 }
 
@@ -35,7 +36,10 @@ pub(super) fn start(runtime: &Runtime, request: Request) -> Incoming {
     channel::start(runtime, |outgoing| bring(request, outgoing))
 }
 
-async fn bring(request: Request, outgoing: Arc<Outgoing>) -> Result<Result<(), Unwanted>, Failure> {
+async fn bring(mut request: Request, outgoing: Arc<Outgoing>) -> Result<Result<(), Unwanted>, Failure> {
+    if request.options.allow_private && request.options.proxy.is_none() {
+        request.options.allow_private = !is_public(&request.url).await?;
+    }
     let client = client(&request.options)?;
     let mut response = ask(&client, &request).await?;
     let begin = match begin(&request, &response)? {
@@ -78,7 +82,7 @@ async fn ask(client: &Client, request: &Request) -> Result<Response, Failure> {
     let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {
         let (Ok(name), Ok(mut value)) =
-            (HeaderName::from_bytes(name.as_bytes()), reqwest::header::HeaderValue::from_str(value))
+            (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value))
         else {
             return Err(Failure::fatal("a header can't be sent"));
         };
@@ -101,25 +105,42 @@ async fn ask(client: &Client, request: &Request) -> Result<Response, Failure> {
         let Some(location) = response.headers().get(LOCATION).filter(|_| is_redirect) else {
             return Ok(response);
         };
-        let next = location.to_str().ok().and_then(|location| url.join(location).ok());
-        let Some(next) = next else {
-            return Err(Failure::fatal("it was redirected to an address that makes no sense"));
-        };
-        if !matches!(next.scheme(), "http" | "https") {
-            return Err(Failure::fatal(format!("it was redirected to {}:, which isn't HTTP", next.scheme())));
-        }
-        if url.scheme() == "https" && next.scheme() == "http" {
-            return Err(Failure::fatal(format!(
-                "it was redirected from https:// to {}, which anybody on the way could change",
-                shown(next.as_str())
-            )));
-        }
+        let next = follow(&url, location.to_str().unwrap_or_default())?;
         if url.origin() != next.origin() {
             headers.clear();
         }
         url = next;
     }
     Err(Failure::fatal(format!("it was redirected more than {MOST_REDIRECTS} times")))
+}
+
+/// Where a redirect leads, if it may.
+fn follow(url: &Url, location: &str) -> Result<Url, Failure> {
+    let Ok(next) = url.join(location) else {
+        return Err(Failure::fatal("it was redirected to an address that makes no sense"));
+    };
+    if !matches!(next.scheme(), "http" | "https") {
+        return Err(Failure::fatal(format!("it was redirected to {}:, which isn't HTTP", next.scheme())));
+    }
+    if url.scheme() == "https" && next.scheme() == "http" {
+        return Err(Failure::fatal(format!(
+            "it was redirected from https:// to {}, which anybody on the way could change",
+            shown(next.as_str())
+        )));
+    }
+    Ok(next)
+}
+
+/// Whether the address that was given leads to everybody's network. Then it has no business sending us to a private
+/// one, even where those are allowed.
+async fn is_public(url: &str) -> Result<bool, Failure> {
+    let url = Url::parse(url).map_err(|_| Failure::fatal("its address makes no sense"))?;
+    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    match public(host, url.port_or_known_default().unwrap_or(80)).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is::<IsPrivate>() => Ok(false),
+        Err(error) => Err(Failure::again(format!("{host} can't be looked up: {error}"))),
+    }
 }
 
 /// A host that is an address isn't looked up.
@@ -145,11 +166,12 @@ fn begin(request: &Request, response: &Response) -> Result<Option<Event>, Failur
     match response.status() {
         StatusCode::OK => {
             check_encoding(request, text(CONTENT_ENCODING))?;
-            let total = text(CONTENT_LENGTH).and_then(|length| length.trim().parse().ok());
-            let has_end = total.is_some()
+            let length = text(CONTENT_LENGTH).and_then(|length| length.trim().parse().ok());
+            let has_end = length.is_some()
                 || response.version() > Version::HTTP_11
                 || text(TRANSFER_ENCODING).is_some_and(|how| how.to_ascii_lowercase().contains("chunked"));
-            if !has_end && !request.is_promised && !request.is_sized {
+            let total = if has_end { length } else { request.size };
+            if !has_end && total.is_none() && !request.is_promised {
                 return Err(Failure::fatal(
                     "the server doesn't say how long it is, so that a cut can't be told from its end; \
                      promise its SHA-256 or its size",
@@ -198,14 +220,18 @@ fn check_encoding(request: &Request, encoding: Option<&str>) -> Result<(), Failu
     )))
 }
 
-/// What tells one state of a file from another. A weak one doesn't.
+/// What tells one state of a file from another. A weak one doesn't, nor does the time of a file that may have changed
+/// again within that second.
 fn validator(headers: &HeaderMap) -> Option<String> {
-    let text = |name| headers.get(name).and_then(|value: &reqwest::header::HeaderValue| value.to_str().ok());
-    text(ETAG)
-        .filter(|etag| etag.starts_with('"'))
-        .or_else(|| text(LAST_MODIFIED))
-        .filter(|validator| validator.len() <= 1_000)
-        .map(str::to_owned)
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let modified = || {
+        let modified = text(LAST_MODIFIED)?;
+        let time = |text: &str| httpdate::parse_http_date(text).ok();
+        let age = time(text(DATE)?)?.duration_since(time(modified)?).ok()?;
+        (age >= Duration::from_secs(60)).then_some(modified)
+    };
+    let etag = text(ETAG).filter(|etag| etag.starts_with('"'));
+    etag.or_else(modified).filter(|validator| validator.len() <= 1_000).map(str::to_owned)
 }
 
 /// `bytes 5-9/10`: where it starts, and how long all of it is.
@@ -220,15 +246,20 @@ fn content_range(text: &str) -> Option<(u64, u64)> {
 
 fn refusal(response: &Response) -> Failure {
     let status = response.status();
-    let after = response
-        .headers()
-        .get(RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.trim().parse().ok())
-        .map(Duration::from_secs);
+    let after = response.headers().get(RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?));
     let reason = format!("the server answered {status}");
     let temporary = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
     let restart = matches!(status.as_u16(), 412 | 416);
     Failure { retry: temporary || restart, restart, after, ..Failure::fatal(reason) }
+}
+
+/// Seconds, or a time.
+fn retry_after(text: &str) -> Option<Duration> {
+    let seconds = text.trim().parse().ok().map(Duration::from_secs);
+    seconds.or_else(|| {
+        let time = httpdate::parse_http_date(text).ok()?;
+        Some(time.duration_since(SystemTime::now()).unwrap_or_default())
+    })
 }
 
 fn failure(error: reqwest::Error, url: &str) -> Failure {
@@ -277,5 +308,45 @@ mod tests {
         ] {
             assert_eq!(content_range(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn redirects_lead_to_http_and_never_from_what_is_encrypted_to_what_is_not() {
+        let from = Url::parse("https://example.org/a/b?c").expect("it is an address");
+        let leads = |location| follow(&from, location).map(|url| url.to_string()).ok();
+        assert_eq!(leads("d").as_deref(), Some("https://example.org/a/d"));
+        assert_eq!(leads("//example.com/d").as_deref(), Some("https://example.com/d"));
+        assert_eq!(leads("https://example.com/").as_deref(), Some("https://example.com/"));
+        for location in
+            ["http://example.org/a", "HTTP://example.org", "ftp://example.org/", "file:///etc/passwd"]
+        {
+            assert_eq!(leads(location), None, "{location}");
+        }
+        let plain = Url::parse("http://example.org/").expect("it is an address");
+        assert!(
+            follow(&plain, "https://example.org/").is_ok() && follow(&plain, "http://example.com/").is_ok()
+        );
+    }
+
+    #[test]
+    fn a_time_tells_states_apart_only_if_it_is_old_enough() {
+        let with = |pairs: &[(HeaderName, &'static str)]| {
+            let pairs = pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
+            validator(&pairs.collect())
+        };
+        let (old, new, now) = (
+            "Sun, 01 Nov 2026 10:00:00 GMT",
+            "Sun, 01 Nov 2026 11:59:59 GMT",
+            "Sun, 01 Nov 2026 12:00:00 GMT",
+        );
+        assert_eq!(with(&[(ETAG, "\"1\""), (LAST_MODIFIED, old), (DATE, now)]).as_deref(), Some("\"1\""));
+        assert_eq!(with(&[(ETAG, "W/\"1\""), (LAST_MODIFIED, old), (DATE, now)]).as_deref(), Some(old));
+        for unfit in [&[(LAST_MODIFIED, new), (DATE, now)][..], &[(LAST_MODIFIED, old)], &[(ETAG, "W/\"1\"")]]
+        {
+            assert_eq!(with(unfit), None);
+        }
+        assert_eq!(retry_after(" 7 "), Some(Duration::from_secs(7)));
+        assert_eq!(retry_after("Sun, 01 Nov 1998 12:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(retry_after("soon"), None);
     }
 }

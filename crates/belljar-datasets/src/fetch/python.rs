@@ -45,6 +45,7 @@ impl Drop for Running {
         // Its number is its own until it was waited for.
         if let (Ok(None), Some(group)) = (child.try_wait(), self.group) {
             let _ = kill_process_group(group, Signal::KILL);
+            let _ = child.kill();
         }
         let _ = child.wait();
     }

@@ -6,6 +6,8 @@ use crate::options::FetchOptions;
 
 /// Shorter ones would make anything unreadable, and give themselves away by that.
 const SHORTEST: usize = 4;
+/// Characters of what others said, at most.
+const LONGEST: usize = 8_000;
 
 pub(super) struct Redactor {
     secrets: Vec<String>,
@@ -18,6 +20,8 @@ impl Redactor {
             secrets.extend([credentials.key_id.clone(), credentials.secret.clone()]);
             secrets.extend(credentials.token.clone());
         }
+        let proxy = options.proxy.as_deref().and_then(|proxy| reqwest::Url::parse(proxy).ok());
+        secrets.extend(proxy.and_then(|proxy| proxy.password().map(str::to_owned)));
         secrets.retain(|secret| secret.len() >= SHORTEST);
         // Where one is in another, the longer one goes first.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -26,8 +30,9 @@ impl Redactor {
     }
 
     pub(super) fn text(&self, text: &str) -> String {
-        let text: String = text.chars().take(4_000).collect();
-        self.secrets.iter().fold(text, |text, secret| text.replace(secret.as_str(), "[redacted]"))
+        let told = |text: String, secret: &String| text.replace(secret.as_str(), "[redacted]");
+        // Cut afterwards: half a secret wouldn't be recognised.
+        self.secrets.iter().fold(text.to_owned(), told).chars().take(LONGEST).collect()
     }
 
     pub(super) fn error(&self, error: DatasetError) -> DatasetError {

@@ -5,10 +5,14 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use crate::draft::unfinished_name;
+use crate::draft::remove_file;
 use crate::error::{At, DatasetError, Result};
 
-/// Gives a file another name, in place of what has that name. Returns whether it had to be copied, because it is on
+/// One that isn't finished. Whoever is killed then leaves it to the next.
+const DRAFT: &str = ".belljar-new";
+
+/// Gives a file another name, in place of what has that name. Nobody else does so in that directory meanwhile: the
+/// shelf is locked. Returns whether it had to be copied, because it is on
 /// another file system, or has as many names as one may have.
 pub(super) fn link(from: &Path, to: &Path) -> Result<bool> {
     let source = fs::symlink_metadata(from).at("look at", from)?;
@@ -19,7 +23,8 @@ pub(super) fn link(from: &Path, to: &Path) -> Result<bool> {
     {
         return Ok(false);
     }
-    let draft = unfinished_name(to.parent().unwrap_or(to));
+    let draft = to.with_file_name(DRAFT);
+    remove_file(&draft)?;
     let copied = match fs::hard_link(from, &draft) {
         Ok(()) => Ok(false),
         Err(error) if is_of_kind(&error) => copy(from, &draft).map(|()| true),

@@ -5,8 +5,12 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DatasetError, Result};
+use crate::layout::with_ending;
 use crate::names::{check, check_file, check_hash};
 use crate::sealed;
+
+/// What a note that isn't finished ends with.
+pub(super) const NEW: &str = ".new";
 
 /// A dataset on a shelf.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +43,10 @@ pub(super) struct Manifest {
 
 impl Manifest {
     pub(super) fn read(path: &Path) -> Result<Self> {
+        // So it may be found after the machine lost power before it was settled.
+        if std::fs::metadata(path).is_ok_and(|found| found.len() == 0) {
+            return Ok(Self::default());
+        }
         let manifest: Self = sealed::read(path)?.unwrap_or_default();
         for staged in &manifest.staged {
             // What is in it becomes paths.
@@ -51,6 +59,6 @@ impl Manifest {
     }
 
     pub(super) fn write(&self, path: &Path) -> Result<()> {
-        sealed::write(path.parent().unwrap_or(path), path, self)
+        sealed::write_soon(&with_ending(path, NEW), path, self)
     }
 }

@@ -92,6 +92,25 @@ fn a_fetcher_is_asked_again_from_where_it_can_go_on() {
 }
 
 #[test]
+fn what_may_change_is_never_put_together_from_parts_without_a_hash() {
+    let scratch = Scratch::new();
+    let function = |request: &FetchRequest, before: u32, to: &mut dyn Write| {
+        assert_eq!(request.offset, 0);
+        let body = bytes(200_000, u64::from(before));
+        if before == 0 {
+            to.write_all(&body[..100_000])?;
+            return Err(FetchFailure::again("a hiccup"));
+        }
+        to.write_all(&body)?;
+        Ok(Fetched::default())
+    };
+    let fetcher = Function { function, resumes: true, calls: AtomicU32::new(0) };
+    let store = scratch.store.clone().with_fetcher("api", Arc::new(fetcher));
+    store.add(TENANT, NewDataset::new("a", Source::Callback { fetcher: "api".into() })).unwrap();
+    assert_eq!(fetch(&store, &options()).unwrap(), sha256(&bytes(200_000, 1)));
+}
+
+#[test]
 fn fetchers_that_fail_panic_or_hang_are_reported() {
     let failed = |function: fn(&mut dyn Write) -> Answer, options: &FetchOptions| {
         let scratch = Scratch::new();

@@ -1,6 +1,8 @@
 //! Fetchers in Python, run by the host's own interpreter.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use belljar_datasets::{Cached, DatasetError, FetchOptions, NewDataset, Source};
@@ -24,7 +26,7 @@ fn fetch(code: &str) -> (Scratch, Result<Cached, DatasetError>) {
 fn a_function_returns_bytes_in_any_way_it_likes() {
     let body: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
     let hash = sha256(&body);
-    let make = "import hashlib, io, os, tempfile\nbody = bytes(n % 251 for n in range(3_000_000))\n";
+    let make = "import hashlib, io, os\nbody = bytes(n % 251 for n in range(3_000_000))\n";
     for returned in [
         "def fetch_dataset(ds_id): return body",
         "def fetch_dataset(ds_id): return bytearray(body)",
@@ -35,8 +37,8 @@ fn a_function_returns_bytes_in_any_way_it_likes() {
         "def fetch_dataset(ds_id): return ((body[n:n + 999_999] for n in range(0, len(body), 999_999)), None, 'v7')",
         "async def fetch_dataset(ds_id): return body",
         "def fetch_dataset(ds_id):\n  print('this is no data')\n  os.system('echo nor this')\n  return body",
-        "def fetch_dataset(ds_id):\n  f = tempfile.NamedTemporaryFile(delete=False)\n  f.write(body)\n  f.close()\n  return f.name",
-        "import pathlib\ndef fetch_dataset(ds_id):\n  f = tempfile.NamedTemporaryFile(delete=False)\n  f.write(body)\n  f.close()\n  return pathlib.Path(f.name)",
+        "def fetch_dataset(ds_id):\n  f = open(__file__ + '.data', 'wb')\n  f.write(body)\n  f.close()\n  return f.name",
+        "import pathlib\ndef fetch_dataset(ds_id):\n  f = open(__file__ + '.data', 'wb')\n  f.write(body)\n  f.close()\n  return pathlib.Path(f.name)",
         "def fetch_dataset(ds_id, version=None):\n  assert (ds_id, version) == ('sales', 'latest')\n  return body",
     ] {
         let (scratch, fetched) = fetch(&format!("{make}{returned}\n"));
@@ -124,7 +126,7 @@ fn what_can_not_work_is_not_tried_again() {
 }
 
 #[test]
-fn a_function_that_takes_too_long_is_ended_with_all_that_it_started() {
+fn a_function_that_is_unwanted_or_takes_too_long_is_ended_with_all_that_it_started() {
     let scratch = Scratch::new();
     let pids = scratch.path("pids");
     add(
@@ -135,12 +137,27 @@ fn a_function_that_takes_too_long_is_ended_with_all_that_it_started() {
              os.rename({pids:?} + '.new', {pids:?})\n  time.sleep(300)\n"
         ),
     );
-    let error = scratch
-        .fetch_with("sales", &FetchOptions { timeout: Duration::from_secs(2), ..options() })
-        .unwrap_err();
+    let cancel = Arc::new(AtomicBool::new(false));
+    let options = FetchOptions { cancel: Some(Arc::clone(&cancel)), ..options() };
+    std::thread::scope(|scope| {
+        let fetching = scope.spawn(|| scratch.fetch_with("sales", &options));
+        while !pids.exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        cancel.store(true, Ordering::Relaxed);
+        let error = fetching.join().unwrap().unwrap_err();
+        assert!(matches!(error, DatasetError::Stopped { .. }), "{error}");
+    });
+    wait_for_the_end_of(&std::fs::read_to_string(pids).unwrap());
+    let options = FetchOptions { timeout: Duration::from_millis(500), ..crate::support::options() };
+    let error = scratch.fetch_with("sales", &options).unwrap_err();
     assert!(matches!(error, DatasetError::TimedOut { .. }), "{error}");
-    for pid in std::fs::read_to_string(pids).unwrap().split(' ') {
-        // Whoever adopts the child may take a moment to bury it.
+    scratch.assert_nothing_was_kept();
+}
+
+/// Waits until none of these processes is alive. Whoever adopts one may take a moment to bury it.
+fn wait_for_the_end_of(pids: &str) {
+    for pid in pids.split(' ') {
         let is_alive = || {
             std::fs::read_to_string(format!("/proc/{pid}/stat"))
                 .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
@@ -149,7 +166,26 @@ fn a_function_that_takes_too_long_is_ended_with_all_that_it_started() {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
-    scratch.assert_nothing_was_kept();
+}
+
+#[test]
+fn a_function_does_not_outlive_a_host_that_is_killed() {
+    let scratch = Scratch::new();
+    let pid = scratch.path("pid");
+    let code = format!(
+        "import os, time\ndef fetch_dataset(ds_id):\n  with open({pid:?} + '.new', 'w') as f: f.write(str(os.getpid()))\n  \
+         os.rename({pid:?} + '.new', {pid:?})\n  time.sleep(300)\n"
+    );
+    let file = scratch.file("fetcher.py", code.as_bytes());
+    scratch.add("a", Source::Python { file, function: "fetch_dataset".into() });
+    let mut host = crate::races::start_child(&scratch);
+    while !pid.exists() {
+        assert!(host.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    host.kill().unwrap();
+    host.wait().unwrap();
+    wait_for_the_end_of(&std::fs::read_to_string(pid).unwrap());
 }
 
 #[test]

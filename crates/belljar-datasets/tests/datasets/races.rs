@@ -1,6 +1,6 @@
 //! Several at once.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use belljar_datasets::{DatasetError, DatasetStore, FetchOptions, Quiet, Source};
@@ -18,6 +18,16 @@ fn child() {
     store.fetch(TENANT, "a", None, &options(), &Quiet).unwrap();
 }
 
+/// Another process that fetches dataset `a`.
+pub(crate) fn start_child(scratch: &Scratch) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["races::child", "--exact", "--ignored"])
+        .env(ROOT, scratch.path("store"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
 #[test]
 fn many_processes_and_threads_that_want_the_same_fetch_it_once() {
     let (scratch, body) = (Scratch::new(), bytes(2_000_000, 1));
@@ -27,16 +37,7 @@ fn many_processes_and_threads_that_want_the_same_fetch_it_once() {
         ..Answer::ok(&served)
     });
     scratch.add("a", server.source());
-    let children: Vec<_> = (0..3)
-        .map(|_| {
-            Command::new(std::env::current_exe().unwrap())
-                .args(["races::child", "--exact", "--ignored"])
-                .env(ROOT, scratch.path("store"))
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap()
-        })
-        .collect();
+    let children: Vec<_> = (0..3).map(|_| start_child(&scratch)).collect();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| scratch.fetch("a").unwrap())).collect();
         for thread in threads {

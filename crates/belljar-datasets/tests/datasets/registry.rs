@@ -16,7 +16,6 @@ fn datasets_are_added_listed_found_and_removed() {
     assert!(!scratch.path("store").exists(), "nothing is made before it is needed");
     let http = |path: &str| Source::http(format!("https://example.org/{path}"));
     store.add(TENANT, NewDataset::new("sales", http("1.csv")).version("1")).unwrap();
-    std::thread::sleep(Duration::from_millis(2));
     store.add(TENANT, NewDataset::new("sales", http("0.csv")).version("0")).unwrap();
     store.add(TENANT, NewDataset::new("api", http("v1/datasets/7"))).unwrap();
     store.add("other", NewDataset::new("theirs", http("x"))).unwrap();
@@ -49,8 +48,25 @@ fn a_name_means_one_thing_unless_it_is_replaced() {
     assert!(matches!(store.add(TENANT, new("y")), Err(DatasetError::Exists { .. })));
     assert!(matches!(store.add(TENANT, new("x").sha256("0".repeat(64))), Err(DatasetError::Exists { .. })));
     assert_eq!(store.get(TENANT, "a", None).unwrap(), first);
+    assert!(store.add(TENANT, new("z").version("2")).unwrap().added_ms > first.added_ms);
     let second = store.add(TENANT, new("y").replace()).unwrap();
     assert_eq!(store.get(TENANT, "a", None).unwrap(), second);
+}
+
+#[test]
+fn another_key_for_the_same_address_forgets_nothing() {
+    let scratch = Scratch::new();
+    let server = crate::server::Server::new(|_, _| crate::server::Answer::ok(b"hello"));
+    let new = |key: &str| {
+        let headers = [("X-Key".to_owned(), key.to_owned())].into();
+        NewDataset::new("a", Source::Http { url: server.url("/x"), headers }).version("1").replace()
+    };
+    scratch.store.add(TENANT, new("old")).unwrap();
+    let fetched = scratch.fetch("a").unwrap();
+    let renewed = scratch.store.add(TENANT, new("new")).unwrap();
+    assert_eq!(renewed.sha256, Some(fetched.sha256));
+    assert!(scratch.fetch("a").unwrap().was_cached);
+    assert_eq!(server.requests(), 1);
 }
 
 #[test]

@@ -65,10 +65,22 @@ fn staging_is_recorded_outside_and_repeated_without_a_change() {
     assert_eq!(Shelf::open(scratch.path("shelves/s/")).unwrap().staged().unwrap(), [staged]);
     let names: Vec<_> = fs::read_dir(shelf.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "{names:?}");
+    shelf.settle().unwrap();
+    // So the note may be found after the machine lost power: nothing is staged, and nothing is in the way.
+    let note = fs::read(scratch.path("shelves/s.json")).unwrap();
+    fs::write(scratch.path("shelves/s.json"), b"").unwrap();
+    assert_eq!(shelf.staged().unwrap(), []);
+    fs::write(scratch.path("shelves/s.json"), note).unwrap();
     for directory in ["", "data", "artifacts"] {
         let mode = fs::metadata(shelf.path().join(directory)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o755);
     }
+    // What somebody who was killed left behind is in nobody's way.
+    for (name, left) in [("s/data/.belljar-new", &b"x"[..]), ("s.json.new", b"y")] {
+        fs::write(scratch.path("shelves").join(name), left).unwrap();
+    }
+    assert!(shelf.unstage("sales").unwrap());
+    shelf.stage(&cached, &dataset).unwrap();
     assert!(shelf.unstage("sales").unwrap());
     assert!(!shelf.unstage("sales").unwrap());
     assert!(!shelf.path().join("data/sales.csv").exists());

@@ -116,7 +116,10 @@ impl Slot {
             (ingested, records)
         };
         match ingested {
-            Ok(Ingested { kept: made, mut refused }) => {
+            Ok(Ingested { kept: made, mut refused, more_refused }) => {
+                if more_refused > 0 {
+                    self.pending.push(format!("{more_refused} more files under artifacts/ were not kept"));
+                }
                 if records.lost {
                     self.pending.push("the first cells are missing from the artifacts' history".to_owned());
                 }
