@@ -70,18 +70,7 @@ impl Seed {
             },
             sessions: place(or("SESSIONS_ROOT", "./sessions")),
             datasets: variables.get("DATASETS_HOST_RO").map(place),
-            size: match or(SIZE, "1024") {
-                text => match text.parse() {
-                    Ok(size @ 1..=1_048_576) => size,
-                    _ => {
-                        return Err(wrong(
-                            SIZE,
-                            &text,
-                            "use a number of megabytes, such as TMPFS_SIZE_MB=1024",
-                        ));
-                    }
-                },
-            },
+            size: megabytes(&or(SIZE, "1024"))?,
             database: or("ARTIFACTS_DB", "./artifacts.db"),
             blobs: or("BLOBSTORE_DIR", "./blobstore"),
             image: variables.get(IMAGE).map(|image| {
@@ -104,6 +93,13 @@ impl Seed {
         policy.datasets.access = self.access;
         policy.datasets.directory = self.datasets.clone().or(policy.datasets.directory.take());
         policy.datasets.cache_lists = Some(self.sessions.clone());
+    }
+}
+
+fn megabytes(text: &str) -> Result<u64, Usage> {
+    match text.parse() {
+        Ok(size @ 1..=1_048_576) => Ok(size),
+        _ => Err(wrong(SIZE, text, "use a number of megabytes, such as TMPFS_SIZE_MB=1024")),
     }
 }
 

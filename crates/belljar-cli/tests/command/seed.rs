@@ -195,14 +195,14 @@ fn they_beat_the_file_and_are_beaten_by_the_command_line() {
 #[test]
 fn an_image_is_an_environment() {
     let mut home = Home::new();
-    home.done(&["env", "create", "py-sandbox", "--preload", "colorsys"]);
+    home.done(&["env", "create", "py-sandbox", "--preload", "tabnanny"]);
     home.set("DATASET_ACCESS", "NONE");
-    let code = "import sys; print('colorsys' in sys.modules)";
+    let code = "import sys; print('tabnanny' in sys.modules)";
     assert_eq!(home.told(&["run", "-c", code]), "False\n");
     home.set("SANDBOX_IMAGE", "py-sandbox:latest");
     assert_eq!(home.told(&["run", "-c", code]), "True\n");
     home.set("SANDBOX_IMAGE", "sandbox:latest");
     assert_eq!(home.told(&["run", "-c", code]), "False\n");
-    home.done(&["env", "create", "sandbox", "--preload", "colorsys"]);
+    home.done(&["env", "create", "sandbox", "--preload", "tabnanny"]);
     assert_eq!(home.told(&["run", "-c", code]), "True\n");
 }
