@@ -245,6 +245,16 @@ pub fn outcome_schema() -> serde_json::Value {
             "files_modified": texts(),
             "files_deleted": texts(),
             "files_truncated": { "type": "boolean" },
+            "artifacts": { "type": "array", "items": { "$ref": "#/$defs/artifact" } },
+            "artifacts_refused": { "type": "array", "items": { "$ref": "#/$defs/refused" } },
+            "datasets": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["name", "version", "sha256"],
+                    "properties": { "name": text(), "version": text(), "sha256": text() },
+                },
+            },
             "usage": usage(),
             "session": {
                 "type": "object",
@@ -259,6 +269,8 @@ pub fn outcome_schema() -> serde_json::Value {
         },
         "$defs": {
             "cut": cut(),
+            "artifact": artifact(),
+            "refused": refused(),
             "value": {
                 "type": "object",
                 "required": ["text", "data"],
@@ -307,11 +319,13 @@ pub fn command_outcome_schema() -> serde_json::Value {
             "files_modified": texts(),
             "files_deleted": texts(),
             "files_truncated": { "type": "boolean" },
+            "artifacts": { "type": "array", "items": { "$ref": "#/$defs/artifact" } },
+            "artifacts_refused": { "type": "array", "items": { "$ref": "#/$defs/refused" } },
             "usage": usage(),
             "session": text(),
             "notes": texts(),
         },
-        "$defs": { "cut": cut() },
+        "$defs": { "cut": cut(), "artifact": artifact(), "refused": refused() },
     })
 }
 
@@ -336,6 +350,42 @@ fn cut() -> serde_json::Value {
         "type": "object",
         "required": ["total_bytes", "cut_bytes", "rest"],
         "properties": { "total_bytes": count(), "cut_bytes": count(), "rest": nullable(text()) },
+    })
+}
+
+fn artifact() -> serde_json::Value {
+    json!({
+        "type": "object",
+        "required": ["id", "name", "size", "mime", "sha256", "created_at", "url", "session", "cell"],
+        "properties": {
+            "id": text(),
+            "name": text(),
+            "size": count(),
+            "mime": text(),
+            "sha256": text(),
+            "created_at": text(),
+            "url": nullable(text()),
+            "session": text(),
+            "cell": count(),
+            "tool_call": nullable(text()),
+            "parents": texts(),
+            "pinned": { "type": "boolean" },
+            "taken_back": { "type": "boolean" },
+        },
+    })
+}
+
+fn refused() -> serde_json::Value {
+    json!({
+        "type": "object",
+        "required": ["name", "size", "why", "reason"],
+        "properties": {
+            "name": text(),
+            "size": count(),
+            "why": { "enum": ["too_large", "too_many", "mime", "hook", "session_quota", "tenant_quota", "store_quota",
+                              "not_a_file", "name", "failed"] },
+            "reason": text(),
+        },
     })
 }
 

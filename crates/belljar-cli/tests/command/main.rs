@@ -410,6 +410,17 @@ mod json {
             assert!(schema["properties"].get(name).is_some(), "{name} is not in the schema");
         }
         assert_eq!(outcome["files_created"], serde_json::json!(["/workspace/made"]));
+        let home = artifacts::Home::new();
+        let code = "open('artifacts/a', 'w').write('1'); open('artifacts/b', 'w').write('22')";
+        let outcome = home.json(&["run", "--artifact-max", "1B", "-c", code]);
+        for (list, described) in [("artifacts", "artifact"), ("artifacts_refused", "refused")] {
+            let known = &schema["$defs"][described];
+            let found = outcome[list][0].as_object().unwrap();
+            assert!(found.keys().all(|name| known["properties"].get(name).is_some()), "{found:?}");
+            for name in known["required"].as_array().unwrap() {
+                assert!(found.contains_key(name.as_str().unwrap()), "{name}");
+            }
+        }
     }
 }
 
