@@ -241,6 +241,13 @@ Packages are fetched once, shared by all sessions and on `sys.path`. A belljar.t
 sets what the command line doesn't; --package, --lock and --environment replace the file's [environment]. A \
 session keeps the packages that it was made with.
 
+What is left under artifacts/ is kept, told on standard error, and then gone from the workspace: see `belljar artifact`. \
+--dataset NAME stages an input at data/: see `belljar dataset`.
+
+SESSION_STORAGE=TMPFS|BIND and DATASET_ACCESS=API_TMPFS|LOCAL_RO|HYBRID|NONE, in the environment or in --env-file FILE, set up \
+new sessions, with SESSIONS_ROOT (./sessions), BLOBSTORE_DIR (./blobstore), ARTIFACTS_DB (./artifacts.db), DATASETS_HOST_RO, \
+SANDBOX_IMAGE (a name of `belljar env`) and TMPFS_SIZE_MB (1024). They beat belljar.toml; options beat them.
+
 Exit status:
   0    it ran to its end          124  it ran out of time or steps
   1    a Python exception         130  interrupted
@@ -254,6 +261,7 @@ Examples:
   belljar run --mount ./data:/data --mount ./out:/out:rw script.py
   belljar run --session work -c 'x = 41' && belljar run --session work -c 'print(x + 1)'
   belljar run --package 'jinja2>=3' --package ./helpers-1.0-py3-none-any.whl --preload jinja2 script.py
+  belljar run --dataset sales -c 'open(\"artifacts/head.txt\", \"w\").write(open(\"data/sales.csv\").readline())'
   generate-code | belljar run -";
 
 const EXEC_NOTES: &str = "\

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use belljar::{Checkpoint, EngineKind, SessionInfo, SessionLife, StorageKind, Which};
+use belljar::{Checkpoint, DatasetAccess, EngineKind, SessionInfo, SessionLife, StorageKind, Which};
 use serde::Serialize;
 
 use super::arguments::Common;
@@ -152,6 +152,18 @@ fn description(session: &SessionInfo) -> String {
                 if let Some(value) = value {
                     line(name, value);
                 }
+            }
+            let access = match policy.datasets.access {
+                DatasetAccess::None => None,
+                DatasetAccess::LocalRo => Some("at /data"),
+                DatasetAccess::Api => Some("staged into data/"),
+                DatasetAccess::Hybrid => Some("at /data, and staged into data/"),
+            };
+            if let Some(access) = access {
+                line("datasets", access);
+            }
+            if !policy.artifacts.keep {
+                line("artifacts", "not kept");
             }
             for mount in &policy.mounts {
                 line("mount", &format!("{} at {}", mount.host.display(), mount.guest));

@@ -427,6 +427,28 @@ fn later_cells_read_what_earlier_ones_made() {
 }
 
 #[test]
+fn commands_leave_artifacts_too() {
+    if !native::runs_here() {
+        return;
+    }
+    let home = Home::new();
+    let ended =
+        home.done(&["exec", "--session", "s", "printf 'a,b\\n' > artifacts/made.csv; mkfifo artifacts/pipe"]);
+    assert!(ended.stderr.contains(" made.csv text/csv 4 B\n"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("not kept: pipe "), "{}", ended.stderr);
+    let outcome = home.json(&["exec", "--session", "s", "echo 1 > artifacts/one"]);
+    assert_eq!(outcome["artifacts"][0]["name"], "one");
+    let id = outcome["artifacts"][0]["id"].as_str().unwrap();
+    let told = home.told(&["artifact", "show", id, "--provenance"]);
+    assert!(told.contains("engine       native") && told.contains("$ echo 1 > artifacts/one"), "{told}");
+    assert_eq!(home.belljar(&["artifact", "verify", id]).status, 0);
+    // Of a session that nobody kept.
+    let code = "open('artifacts/native', 'w').write('1')";
+    let id = home.kept(&["run", "--engine", "native", "-c", code]).remove(0);
+    assert_eq!(home.told(&["artifact", "verify", &id]), format!("{id}: the same, from 1 cell\n"));
+}
+
+#[test]
 fn places_are_chosen() {
     let home = Home::new();
     let places = ["--artifact-db", "kept/a.db", "--artifact-blobs", "kept/blobs"];
