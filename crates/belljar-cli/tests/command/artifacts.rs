@@ -436,7 +436,7 @@ fn commands_leave_artifacts_too() {
         home.done(&["exec", "--session", "s", "printf 'a,b\\n' > artifacts/made.csv; mkfifo artifacts/pipe"]);
     assert!(ended.stderr.contains(" made.csv text/csv 4 B\n"), "{}", ended.stderr);
     assert!(ended.stderr.contains("not kept: pipe "), "{}", ended.stderr);
-    let outcome = home.json(&["exec", "--session", "s", "echo 1 > artifacts/one"]);
+    let outcome = home.done(&["exec", "--json", "--session", "s", "echo 1 > artifacts/one"]).json();
     assert_eq!(outcome["artifacts"][0]["name"], "one");
     let id = outcome["artifacts"][0]["id"].as_str().unwrap();
     let told = home.told(&["artifact", "show", id, "--provenance"]);

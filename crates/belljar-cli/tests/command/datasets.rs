@@ -45,6 +45,7 @@ fn a_dataset_is_added_fetched_staged_and_forgotten() {
     assert_eq!(home.json(&["dataset", "fetch", "sales@latest"])["fetched"][0]["was_cached"], true);
     // Into a session that may have it.
     home.told(&["session", "create", "work", "--dataset-access", "api"]);
+    assert!(home.told(&["session", "show", "work"]).contains("datasets     staged into data/\n"));
     assert_eq!(
         home.told(&["dataset", "stage", "sales@2024", "--session", "work"]),
         "sales@2024: data/sales.csv, 15 B\n"
