@@ -216,7 +216,11 @@ impl Writing<'_> {
             let mut values = Vec::new();
             for (place, row) in rows.by_ref().take(ROWS).enumerate() {
                 let comma = if place > 0 { ", " } else { "" };
-                let marks = placeholders(values.len(), row.len());
+                let marks = match self.transaction {
+                    // SQLite would look up each numbered one among all that came before.
+                    Transaction::Sqlite(_) => vec!["?"; row.len()].join(", "),
+                    Transaction::Postgres(_) => placeholders(values.len(), row.len()),
+                };
                 sql.push_str(&format!("{comma}({marks})"));
                 values.extend(row);
             }
