@@ -3,7 +3,9 @@
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::artifact::ArtifactCommands;
 use crate::bench::BenchArguments;
+use crate::dataset::DatasetCommands;
 use crate::environment::EnvironmentCommands;
 use crate::environments::EnvironmentArguments;
 use crate::files::FilesCommands;
@@ -44,6 +46,12 @@ pub(crate) enum Command {
     /// Move whole workspaces: archives, directories, S3; sizes and old copies
     #[command(after_help = WORKSPACE_NOTES)]
     Workspace(WorkspaceCommands),
+    /// What came out of cells: list, read, link to, keep, make again
+    #[command(after_help = ARTIFACT_NOTES)]
+    Artifact(ArtifactCommands),
+    /// What goes into cells: named inputs, fetched once and checked
+    #[command(after_help = DATASET_NOTES)]
+    Dataset(DatasetCommands),
     /// Make environments: packages that sessions share, and what is imported before they start
     #[command(after_help = ENVIRONMENT_NOTES)]
     Env(EnvironmentCommands),
@@ -87,6 +95,10 @@ pub(crate) struct RunArguments {
     /// Print one Outcome object on standard output, and nothing else (see `belljar schema`)
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// What an agent's framework calls the tool call that this is; artifacts remember it
+    #[arg(long, value_name = "ID")]
+    pub(crate) tool_call: Option<String>,
 
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
@@ -214,6 +226,7 @@ Examples:
   belljar run --package tabulate -c 'import tabulate; print(tabulate.tabulate([[1, 2]]))'
   belljar exec 'python3 --version; ls /workspace'
   belljar files ls --session work
+  belljar artifact ls
   belljar repl
   belljar doctor";
 
@@ -296,6 +309,29 @@ Examples:
   belljar env ls
   belljar env lock
   belljar env prune --older-than 7d";
+
+const ARTIFACT_NOTES: &str = "\
+What a cell leaves under artifacts/ is kept by its hash, however often it occurs once, and removed from the workspace. What \
+is known of it is in a database, with the code that made it. Both are in the state directory, or where --artifact-db and \
+--artifact-blobs say, or BELLJAR_ARTIFACT_DB and BELLJAR_ARTIFACT_BLOBS, or [artifacts] of belljar.toml: `database` and \
+`blobs`. Credentials of a bucket are in AWS_ACCESS_KEY_ID and the like.
+
+Examples:
+  belljar run -c 'open(\"artifacts/report.csv\", \"w\").write(\"a,b\\n1,2\\n\")'
+  belljar artifact ls
+  belljar artifact get art_… -o report.csv
+  belljar artifact show art_… --provenance
+  belljar artifact verify art_…";
+
+const DATASET_NOTES: &str = "\
+A dataset is fetched once, checked, and shared read-only by all sessions that have it: at data/NAME.parquet, or whatever it \
+is. Sessions have datasets if they are made with --dataset-access api or hybrid; --dataset NAME stages one before a run. Code \
+finds those it may have by datasets.list(), and has them by datasets.path(\"NAME\").
+
+Examples:
+  belljar dataset add sales https://data.example.com/sales.parquet --sha256 …
+  belljar run --dataset sales -c 'print(len(open(\"data/sales.parquet\", \"rb\").read()))'
+  belljar dataset ls";
 
 const FILES_NOTES: &str = "\
 Paths are relative to the workspace, or begin with where the session sees it: /workspace/a, /session/a. Links are never \

@@ -4,13 +4,16 @@ use std::env;
 use std::path::{self, Path, PathBuf};
 
 use anyhow::Context;
-use belljar::{Config, EngineKind, Environment, Error, Policy, Runtimes, Sandbox, SandboxBuilder};
+use belljar::{
+    Config, EngineKind, Environment, Error, Policy, Runtimes, Sandbox, SandboxBuilder, StoreError,
+};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::limits::LimitArguments;
 use crate::progress::{self, Audience};
 use crate::runtimes::RuntimeArguments;
+use crate::seed::{Image, Seed};
 use crate::sessions::Keeping;
 
 #[derive(Args, Debug)]
@@ -38,6 +41,13 @@ pub(crate) struct PackageArguments {
     #[arg(long)]
     upgrade: bool,
 
+    #[command(flatten)]
+    config: ConfigArguments,
+}
+
+/// Which belljar.toml counts.
+#[derive(Args, Debug)]
+pub(crate) struct ConfigArguments {
     /// Read this file instead of the belljar.toml in the working directory
     #[arg(long, value_name = "FILE", conflicts_with = "no_config")]
     config: Option<PathBuf>,
@@ -45,6 +55,16 @@ pub(crate) struct PackageArguments {
     /// Read no belljar.toml
     #[arg(long)]
     no_config: bool,
+}
+
+impl ConfigArguments {
+    pub(crate) fn read(&self) -> Result<Option<Config>, Error> {
+        Ok(match (&self.config, self.no_config) {
+            (Some(path), _) => Some(Config::load(path)?),
+            (None, true) => None,
+            (None, false) => Config::find("")?,
+        })
+    }
 }
 
 #[derive(Args, Debug)]
@@ -77,6 +97,8 @@ pub(crate) fn engine_values() -> impl TypedValueParser<Value = EngineKind> {
 pub(crate) struct Setting {
     arguments: PackageArguments,
     name: Option<String>,
+    /// The environment that a variable names.
+    image: Option<Image>,
     no_inject_setup: bool,
     engine: EngineKind,
     pub(crate) config: Option<Config>,
@@ -94,11 +116,7 @@ impl PackageArguments {
         runtime: RuntimeArguments,
         preferred: Option<EngineKind>,
     ) -> anyhow::Result<Setting> {
-        let config = match (&self.config, self.no_config) {
-            (Some(path), _) => Some(Config::load(path).map_err(Error::from)?),
-            (None, true) => None,
-            (None, false) => Config::find("").map_err(Error::from)?,
-        };
+        let config = self.config.read()?;
         // The command line beats the file, also where the file couldn't say so.
         let said = match (self.engine, &config) {
             (Some(engine), _) => Some(engine),
@@ -119,7 +137,8 @@ impl PackageArguments {
         {
             runtimes.python = config.python().map_err(Error::from)?;
         }
-        Ok(Setting { arguments: self, name: None, no_inject_setup: false, engine, config, runtimes })
+        let (name, image, no_inject_setup) = (None, None, false);
+        Ok(Setting { arguments: self, name, image, no_inject_setup, engine, config, runtimes })
     }
 }
 
@@ -127,6 +146,11 @@ impl EnvironmentArguments {
     pub(crate) fn setting(self, runtime: RuntimeArguments) -> anyhow::Result<Setting> {
         let setting = self.packages.setting_for(runtime, self.preferred)?;
         Ok(Setting { name: self.environment, no_inject_setup: self.no_inject_setup, ..setting })
+    }
+
+    /// The file that counts.
+    pub(crate) fn read_config(&self) -> Result<Option<Config>, Error> {
+        self.packages.config.read()
     }
 
     /// Says which engine it is where nobody does.
@@ -141,15 +165,24 @@ impl EnvironmentArguments {
 }
 
 impl Setting {
-    /// Default of the engine, then file, then command line.
-    pub(crate) fn policy(&self, limits: &LimitArguments, engine: EngineKind) -> Policy {
+    /// Default of the engine, then file, then variables, then command line.
+    pub(crate) fn policy(&self, limits: &LimitArguments, engine: EngineKind, seed: Option<&Seed>) -> Policy {
         let mut policy = Policy::for_engine(engine);
         if let Some(config) = &self.config {
             config.change(&mut policy);
         }
+        if let Some(seed) = seed {
+            seed.change(&mut policy);
+        }
         limits.apply(&mut policy);
+        policy.workspace.flat &= !limits.names_root();
         policy.inject_setup &= !self.no_inject_setup;
         policy
+    }
+
+    /// Says which environment it is where the command line doesn't.
+    pub(crate) fn set_image(&mut self, seed: Option<&Seed>) {
+        self.image = seed.and_then(|seed| seed.image.clone());
     }
 
     /// The engine that the command line names.
@@ -173,18 +206,39 @@ impl Setting {
     /// The environment with what is locked.
     pub(crate) fn environment(
         &self,
-        keeping: impl FnOnce() -> anyhow::Result<Keeping>,
+        keeping: impl Fn() -> anyhow::Result<Keeping>,
     ) -> anyhow::Result<Environment> {
         let config = self.config.as_ref().filter(|_| !self.names_packages());
+        let image = match &self.image {
+            Some(image) if self.name.is_none() && !self.names_packages() => {
+                self.of_image(image, &keeping()?)?
+            }
+            _ => None,
+        };
         let name = self.name.as_deref().or_else(|| config?.environment_name());
-        let mut environment = match (name, config, &self.arguments.lock) {
-            (Some(name), _, _) => self.named(name, &keeping()?)?,
-            (None, Some(config), _) => config.environment(&self.runtimes)?.unwrap_or_else(|| self.plain()),
-            (None, None, Some(lock)) => self.typed()?.locked_by(lock, &self.runtimes)?,
-            (None, None, None) => self.typed()?,
+        let mut environment = match (image, name, config, &self.arguments.lock) {
+            (Some(environment), ..) => environment,
+            (_, Some(name), ..) => self.named(name, &keeping()?)?,
+            (_, _, Some(config), _) => config.environment(&self.runtimes)?.unwrap_or_else(|| self.plain()),
+            (.., Some(lock)) => self.typed()?.locked_by(lock, &self.runtimes)?,
+            _ => self.typed()?,
         };
         environment.preload.extend(self.arguments.preload.iter().cloned());
         Ok(environment)
+    }
+
+    /// The environment that an image names, if it is there, or must be.
+    fn of_image(&self, image: &Image, keeping: &Keeping) -> anyhow::Result<Option<Environment>> {
+        match keeping.environments()?.get(&image.name) {
+            Ok(_) => self.named(&image.name, keeping).map(Some),
+            Err(Error::NoSuchEnvironment { .. } | Error::Store(StoreError::InvalidName { .. })) => {
+                match image.is_default {
+                    true => Ok(None),
+                    false => Err(Error::NoSuchEnvironment { name: image.name.clone() }.into()),
+                }
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// One that has a name is for one engine.

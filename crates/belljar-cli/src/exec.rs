@@ -7,11 +7,12 @@ use anyhow::Context;
 use belljar::{CommandRequest, EngineKind};
 
 use crate::arguments::ExecArguments;
+use crate::dataset::stage;
 use crate::failure::Usage;
 use crate::interrupts::Interrupts;
 use crate::progress::Audience;
 use crate::run::{keep, not_kept};
-use crate::sessions::Plan;
+use crate::sessions::{Plan, Use};
 use crate::{console, printer, verdict};
 
 /// More than anybody pipes into a sandbox.
@@ -22,12 +23,16 @@ pub(crate) fn run(mut arguments: ExecArguments) -> anyhow::Result<ExitCode> {
     let ExecArguments { json, limits, session, runtime, .. } = arguments;
     let audience = if json { Audience::Program } else { Audience::Person };
     arguments.environment.prefer(EngineKind::Native);
-    let Plan { builder, policy, named } = session.plan(&limits, arguments.environment, runtime, audience)?;
+    let Plan { builder, policy, named } =
+        session.plan(&limits, arguments.environment, runtime, audience, Use::Once)?;
     let sandbox = builder.build_blocking()?;
     let session = match &named {
         Some(named) => named.open(&sandbox, &limits, &policy)?.0,
         None => sandbox.session_blocking()?,
     };
+    if !limits.datasets().is_empty() {
+        stage(&session, &sandbox.datasets()?, limits.datasets(), audience)?;
+    }
     // Not earlier: until here Ctrl-C simply ends the process.
     let interrupts = Interrupts::listen()?;
     let running = interrupts.reach(session.interrupter());

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use belljar::{Error, StoreError};
+use belljar::{ArtifactError, DatasetError, Error, StoreError, TransferError};
 
 use crate::console;
 
@@ -23,8 +23,8 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 pub(crate) fn tell(error: &anyhow::Error) -> u8 {
     let (hint, status) = match (error.downcast_ref::<Usage>(), error.downcast_ref::<Error>()) {
         (Some(usage), _) => (Some(usage.hint.to_owned()), USAGE),
-        (_, Some(failure @ (Error::File(_) | Error::NoThread { .. }))) => (hint(failure), NOT_DONE),
-        (_, Some(failure)) if failure.is_refusal() => (hint(failure), USAGE),
+        (_, Some(failure)) if is_not_there(failure) => (hint(failure), NOT_DONE),
+        (_, Some(failure)) if failure.is_refusal() || makes_no_sense(failure) => (hint(failure), USAGE),
         (_, Some(failure)) => (hint(failure), FAILED),
         _ => (None, FAILED),
     };
@@ -34,6 +34,33 @@ pub(crate) fn tell(error: &anyhow::Error) -> u8 {
     }
     console::print_error(text.as_bytes());
     status
+}
+
+/// Whether a file, an artifact or a dataset isn't there, or isn't what the command needs.
+fn is_not_there(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::File(_)
+            | Error::NoThread { .. }
+            | Error::Link(_)
+            | Error::Output { .. }
+            | Error::Artifact(
+                ArtifactError::NotFound { .. } | ArtifactError::Gone { .. } | ArtifactError::Damaged { .. }
+            )
+            | Error::Dataset(DatasetError::NotFound { .. })
+    )
+}
+
+fn makes_no_sense(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::NoBucket
+            | Error::NotStaged
+            | Error::DatasetRefused { .. }
+            | Error::Transfer(TransferError::Invalid { .. })
+            | Error::Artifact(ArtifactError::Invalid { .. })
+            | Error::Dataset(DatasetError::Invalid { .. } | DatasetError::Exists { .. })
+    )
 }
 
 /// An error with its causes, each said once: most messages have their cause in them.
@@ -65,6 +92,21 @@ fn hint(error: &Error) -> Option<String> {
         }
         Error::NoCheckpoint { .. } | Error::Store(StoreError::NoCheckpoint { .. }) => {
             "`belljar session checkpoint NAME --list` lists them; a number, a name or `latest` names one"
+        }
+        Error::Artifact(ArtifactError::NotFound { .. }) => "`belljar artifact ls` lists the artifacts",
+        Error::Artifact(ArtifactError::Full { .. }) => {
+            "free some space; `belljar artifact gc --older-than 7d` helps, as does another place"
+        }
+        Error::Dataset(DatasetError::NotFound { .. }) => {
+            "`belljar dataset ls` lists the datasets; `belljar dataset add NAME SOURCE` adds one"
+        }
+        Error::Dataset(DatasetError::Exists { .. }) => "name another --version, or --replace it",
+        Error::Dataset(DatasetError::Private { .. }) => {
+            "if you trust its source, fetch it with `belljar dataset fetch NAME --allow-private`"
+        }
+        Error::Dataset(DatasetError::TooLarge { .. }) => "raise `max_size` in [datasets] of a belljar.toml",
+        Error::Dataset(DatasetError::Invalid { .. }) => {
+            "`belljar dataset add --help` shows what can be written"
         }
         _ => return error.hint(),
     };

@@ -1,5 +1,7 @@
 //! The options that make a policy.
 
+mod kept;
+
 use std::path::{self, PathBuf};
 use std::time::Duration;
 
@@ -7,6 +9,8 @@ use belljar::{Mount, MountAccess, Policy, Rollback, StorageKind, WorkspacePolicy
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use self::kept::{ArtifactLimits, DatasetLimits};
+pub(crate) use self::kept::{NamedDataset, mime, named_dataset};
 use crate::size::Size;
 
 #[derive(Args, Debug)]
@@ -111,6 +115,12 @@ pub(crate) struct LimitArguments {
     /// While a native session idles, arrays that are larger go to disk [default: 50MiB]
     #[arg(long, value_name = "SIZE", env = "NP_BYTES", hide_env_values = true, value_parser = size)]
     spill_arrays: Option<u64>,
+
+    #[command(flatten)]
+    artifacts: ArtifactLimits,
+
+    #[command(flatten)]
+    kept_datasets: DatasetLimits,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -123,6 +133,16 @@ impl LimitArguments {
     /// The environment variables of the command line.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (String, String)> {
         self.env.iter().cloned()
+    }
+
+    /// The datasets that are to be staged.
+    pub(crate) fn datasets(&self) -> &[NamedDataset] {
+        self.kept_datasets.named()
+    }
+
+    /// Whether the command line says where workspaces are.
+    pub(crate) fn names_root(&self) -> bool {
+        self.workspace_root.is_some()
     }
 
     /// Changes what was given on the command line, and nothing else.
@@ -145,6 +165,8 @@ impl LimitArguments {
         policy.require.extend(self.require.iter().cloned());
         policy.install |= self.allow_install;
         self.apply_workspace(&mut policy.workspace);
+        self.artifacts.apply(&mut policy.artifacts);
+        self.kept_datasets.apply(&mut policy.datasets);
         policy.spill.frame_bytes = self.spill_frames.unwrap_or(policy.spill.frame_bytes);
         policy.spill.array_bytes = self.spill_arrays.unwrap_or(policy.spill.array_bytes);
         // Of a session's own mounts those stay whose place isn't taken.

@@ -2,13 +2,16 @@
 //!
 //! | module | its noun |
 //! |---|---|
-//! | `arguments`, `limits`, `environments`, `runtimes`, `sessions` | the command line as typed, and as the library wants it |
+//! | `arguments`, `limits`, `environments`, `runtimes`, `sessions`, `places` | the command line as typed, and as the library wants it |
+//! | `variables`, `seed` | what the environment and `--env-file` say |
 //! | `run`, `program` | `belljar run`, and the code it runs |
 //! | `repl` | `belljar repl` |
 //! | `exec` | `belljar exec` |
 //! | `session` | `belljar session` |
 //! | `files` | `belljar files` |
 //! | `workspace` | `belljar workspace` |
+//! | `artifact` | `belljar artifact` |
+//! | `dataset` | `belljar dataset` |
 //! | `environment` | `belljar env` |
 //! | `doctor` | `belljar doctor` |
 //! | `runtime` | `belljar runtime` |
@@ -21,8 +24,10 @@
 
 mod answer;
 mod arguments;
+mod artifact;
 mod bench;
 mod console;
+mod dataset;
 mod doctor;
 mod environment;
 mod environments;
@@ -32,6 +37,7 @@ mod files;
 mod interrupts;
 mod limits;
 mod moment;
+mod places;
 mod printer;
 mod program;
 mod progress;
@@ -39,10 +45,12 @@ mod repl;
 mod run;
 mod runtime;
 mod runtimes;
+mod seed;
 mod session;
 mod sessions;
 mod size;
 mod table;
+mod variables;
 mod verdict;
 mod workspace;
 
@@ -59,6 +67,8 @@ fn main() -> ExitCode {
         Command::Session(arguments) => session::run(arguments),
         Command::Files(arguments) => files::run(arguments),
         Command::Workspace(arguments) => workspace::run(arguments),
+        Command::Artifact(arguments) => artifact::run(arguments),
+        Command::Dataset(arguments) => dataset::run(arguments),
         Command::Env(arguments) => environment::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Runtime(arguments) => runtime::run(arguments),

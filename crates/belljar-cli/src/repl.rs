@@ -11,10 +11,11 @@ use belljar::{EngineKind, Outcome, Policy, Sandbox, Session, Status};
 use self::commands::Command;
 use self::input::{Input, Typed};
 use crate::arguments::ReplArguments;
+use crate::dataset::stage;
 use crate::interrupts::Interrupts;
 use crate::progress::Audience;
-use crate::run::keep;
-use crate::sessions::Plan;
+use crate::run::{keep, leaves_something};
+use crate::sessions::{Plan, Use};
 use crate::{console, failure, limits, printer, verdict};
 
 /// Somebody who types, and the session that answers.
@@ -44,12 +45,16 @@ struct Ran {
 
 pub(crate) fn run(arguments: ReplArguments) -> anyhow::Result<ExitCode> {
     let ReplArguments { limits, environment, session, runtime } = arguments;
-    let Plan { builder, policy, named } = session.plan(&limits, environment, runtime, Audience::Person)?;
+    let Plan { builder, policy, named } =
+        session.plan(&limits, environment, runtime, Audience::Person, Use::Often)?;
     let sandbox = builder.argv(vec![String::new()]).build_blocking()?;
     let (session, policy) = match &named {
         Some(named) => named.open(&sandbox, &limits, &policy)?,
         None => (sandbox.session_blocking()?, policy),
     };
+    if !limits.datasets().is_empty() {
+        stage(&session, &sandbox.datasets()?, limits.datasets(), Audience::Person)?;
+    }
     let mut input = Input::open()?;
     let interrupts = Interrupts::listen()?;
     let kept = named.is_some();
@@ -144,9 +149,11 @@ impl Repl {
     }
 
     /// Taking the sandbox apart would only cost time.
-    fn leave(&self, status: u8) -> ! {
+    fn leave(self, status: u8) -> ! {
         if self.kept {
             keep(&self.session);
+        } else if leaves_something(&self.policy) {
+            drop((self.session, self.parents));
         }
         process::exit(status.into())
     }

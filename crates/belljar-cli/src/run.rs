@@ -2,25 +2,31 @@
 
 use std::process::{self, ExitCode};
 
-use belljar::{Error, Session, StorageKind};
+use belljar::{ArtifactScope, Error, Policy, Session, StorageKind};
 
 use crate::arguments::RunArguments;
+use crate::dataset::stage;
 use crate::interrupts::Interrupts;
 use crate::program::Program;
 use crate::progress::Audience;
-use crate::sessions::Plan;
+use crate::sessions::{Plan, Use};
 use crate::{console, failure, printer, verdict};
 
 pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
-    let RunArguments { file, arguments, code, json, limits, environment, session, runtime } = arguments;
-    let program = Program::read(code, file, arguments)?;
+    let RunArguments { file, arguments, code, json, tool_call, limits, environment, session, runtime } =
+        arguments;
+    let mut program = Program::read(code, file, arguments)?;
+    program.request.tool_call = tool_call;
     let audience = if json { Audience::Program } else { Audience::Person };
-    let Plan { builder, policy, named } = session.plan(&limits, environment, runtime, audience)?;
+    let Plan { builder, policy, named } = session.plan(&limits, environment, runtime, audience, Use::Once)?;
     let sandbox = builder.argv(program.argv).build_blocking()?;
     let session = match &named {
         Some(named) => named.open(&sandbox, &limits, &policy)?.0,
         None => sandbox.session_blocking()?,
     };
+    if !limits.datasets().is_empty() {
+        stage(&session, &sandbox.datasets()?, limits.datasets(), audience)?;
+    }
     // Not earlier: until here Ctrl-C simply ends the process.
     let interrupts = Interrupts::listen()?;
     let running = interrupts.reach(session.interrupter());
@@ -45,12 +51,18 @@ pub(crate) fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     if named.is_some() {
         keep(&session);
     }
-    if named.is_none() && policy.workspace.storage == StorageKind::Disk {
-        // Its directory goes with it.
+    if named.is_none() && leaves_something(&policy) {
         drop(session);
     }
     // Taking the sandbox apart would only cost time.
     process::exit(outcome.exit_status().into())
+}
+
+/// Whether a session that isn't kept has directories, which go with it.
+pub(crate) fn leaves_something(policy: &Policy) -> bool {
+    policy.workspace.storage == StorageKind::Disk
+        || policy.datasets.access.is_staged()
+        || policy.artifacts.read != ArtifactScope::None
 }
 
 /// Puts the session on disk, or ends the process.

@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: SessionCommands) -> anyhow::Result<ExitCode> {
 
 impl Common {
     fn split(&self) -> anyhow::Result<(Answer, Keeping)> {
-        Ok((Answer { json: self.json }, self.state.keeping()?))
+        Ok((Answer { json: self.json }, self.home.keeping()?.found()?))
     }
 }
 

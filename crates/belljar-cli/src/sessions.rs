@@ -1,20 +1,23 @@
 //! The options that say where sessions are kept, and which one a command is about.
 
+use std::fs;
 use std::path::{self, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use belljar::{
-    EngineKind, Environment, Environments, Error, Policy, Registry, Sandbox, SandboxBuilder, Session,
-    StorageKind, StoreError, Tenant, default_state_dir,
+    ArtifactScope, Artifacts, Config, Datasets, EngineKind, Environment, Environments, Error, FetchOptions,
+    Policy, Registry, Sandbox, SandboxBuilder, Session, StorageKind, StoreError, Tenant, default_state_dir,
 };
 use clap::Args;
 
 use crate::environments::EnvironmentArguments;
 use crate::failure::Usage;
 use crate::limits::LimitArguments;
+use crate::places::{PlaceArguments, Places};
 use crate::progress::Audience;
 use crate::runtimes::RuntimeArguments;
+use crate::seed::Seed;
 
 /// How long to wait for a session that another process uses.
 const WAIT: Duration = Duration::from_secs(30);
@@ -44,7 +47,17 @@ pub(crate) struct SessionArguments {
     idle_hibernate: Option<Duration>,
 
     #[command(flatten)]
+    home: HomeArguments,
+}
+
+/// Where sessions are kept, and what comes out of them and goes in.
+#[derive(Args, Debug)]
+pub(crate) struct HomeArguments {
+    #[command(flatten)]
     state: StateArguments,
+
+    #[command(flatten)]
+    places: PlaceArguments,
 }
 
 /// Where sessions are kept.
@@ -52,6 +65,14 @@ pub(crate) struct SessionArguments {
 pub(crate) struct Keeping {
     directory: PathBuf,
     wait: Duration,
+    places: Places,
+}
+
+/// How often something is run in a session that isn't kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Once,
+    Often,
 }
 
 /// A session that is kept.
@@ -75,9 +96,31 @@ pub(crate) struct Plan {
 
 impl StateArguments {
     pub(crate) fn keeping(&self) -> anyhow::Result<Keeping> {
+        self.keeping_with(&PlaceArguments::default())
+    }
+
+    fn keeping_with(&self, places: &PlaceArguments) -> anyhow::Result<Keeping> {
         let directory = self.state_dir.as_ref().map(path::absolute).transpose().context("--state-dir")?;
         let directory = directory.or_else(default_state_dir).ok_or(Error::NoStateDirectory)?;
-        Ok(Keeping { directory, wait: self.wait.unwrap_or(WAIT) })
+        let places = places.places(&directory)?;
+        Ok(Keeping { directory, wait: self.wait.unwrap_or(WAIT), places })
+    }
+}
+
+impl HomeArguments {
+    /// All but what a belljar.toml says.
+    pub(crate) fn keeping(&self) -> anyhow::Result<Keeping> {
+        self.state.keeping_with(&self.places)
+    }
+
+    /// The same for those who can do without: nothing, if there is no state directory and nobody named a place.
+    fn keeping_if_any(&self) -> anyhow::Result<Option<Keeping>> {
+        match self.keeping() {
+            Err(error) if matches!(error.downcast_ref(), Some(Error::NoStateDirectory)) => {
+                if self.places.asks()? { Err(error) } else { Ok(None) }
+            }
+            keeping => keeping.map(Some),
+        }
     }
 }
 
@@ -89,38 +132,53 @@ impl SessionArguments {
         environment: EnvironmentArguments,
         runtime: RuntimeArguments,
         audience: Audience,
+        usage: Use,
     ) -> anyhow::Result<Plan> {
-        let unused = self.session.is_none() && !environment.is_named();
-        if unused && (self.state.state_dir.is_some() || self.state.wait.is_some()) {
+        if self.session.is_none() && !environment.is_named() && self.home.state.wait.is_some() {
             return Err(Usage {
-                message: "--state-dir and --wait are about a session, and none is named".to_owned(),
+                message: "--wait is about a session, and none is named".to_owned(),
                 hint: "name it with --session NAME",
             }
             .into());
         }
-        let setting = environment.setting(runtime)?;
-        let named = match self.session {
-            Some(name) => {
-                let keeping = self.state.keeping()?;
-                let exists = keeping.registry()?.contains(&name)?;
-                Some(Named { name, keeping, exists, asks: setting.asks() })
-            }
-            None => None,
+        let mut setting = environment.setting(runtime)?;
+        let keeping = match &self.session {
+            Some(_) => Some(self.home.keeping()?),
+            None => self.home.keeping_if_any()?,
         };
+        let keeping = keeping.map(|keeping| keeping.configured(setting.config.as_ref())).transpose()?;
+        let seed = keeping.as_ref().and_then(Keeping::seed);
+        setting.set_image(seed);
+        let named = match (self.session, &keeping) {
+            (Some(name), Some(keeping)) => {
+                let exists = keeping.registry()?.contains(&name)?;
+                Some(Named { name, keeping: keeping.clone(), exists, asks: setting.asks() })
+            }
+            _ => None,
+        };
+        let needed = || keeping.clone().ok_or_else(|| Error::NoStateDirectory.into());
         let environment = match &named {
             // It has its own, whatever the file says now.
             Some(named) if named.exists && !named.asks => named.environment(setting.typed_engine())?,
-            _ => setting.environment(|| self.state.keeping())?,
+            _ => setting.environment(needed)?,
         };
-        let mut policy = setting.policy(limits, environment.engine);
+        let mut policy = setting.policy(limits, environment.engine, seed);
         if policy.workspace.storage == StorageKind::Disk && policy.workspace.root.is_none() && named.is_none()
         {
-            policy.workspace.root = Some(self.state.keeping()?.registry()?.workspaces().root().to_owned());
+            policy.workspace.root = Some(needed()?.registry()?.workspaces().root().to_owned());
+        }
+        if named.is_none() {
+            let has_shelf = usage == Use::Often && keeping.as_ref().is_some_and(Keeping::can_lend);
+            if policy.artifacts.read == ArtifactScope::Session && !has_shelf {
+                // What one cell leaves is there when it has ended.
+                policy.artifacts.read = ArtifactScope::None;
+            }
         }
         let builder = setting.builder(policy.clone(), environment, audience);
-        let builder = match &named {
-            Some(named) => named.keeping.tell(builder),
-            None => builder,
+        let builder = match (&named, &keeping) {
+            (Some(named), _) => named.keeping.tell(builder),
+            (None, Some(keeping)) => keeping.lend(builder),
+            (None, None) => builder,
         };
         let builder = match self.idle_hibernate {
             Some(idle) => builder.idle_hibernate(idle),
@@ -148,7 +206,54 @@ impl Keeping {
 
     /// Lets a sandbox keep its sessions here.
     pub(crate) fn tell(&self, builder: SandboxBuilder) -> SandboxBuilder {
-        builder.state_dir(&self.directory).wait(self.wait)
+        self.lend(builder).state_dir(&self.directory).wait(self.wait)
+    }
+
+    /// Lets a sandbox keep artifacts here, and have datasets from here.
+    fn lend(&self, builder: SandboxBuilder) -> SandboxBuilder {
+        builder.artifacts(self.places.artifacts.clone()).datasets(self.datasets())
+    }
+
+    /// Whether sessions that aren't kept can have something to read here.
+    fn can_lend(&self) -> bool {
+        fs::create_dir_all(&self.places.artifacts.scratch).is_ok()
+    }
+
+    /// The same with what a belljar.toml says.
+    pub(crate) fn configured(mut self, config: Option<&Config>) -> anyhow::Result<Self> {
+        self.places = self.places.configured(&self.directory, config)?;
+        Ok(self)
+    }
+
+    /// The same with what the belljar.toml in the working directory says, if it makes sense.
+    pub(crate) fn found(self) -> anyhow::Result<Self> {
+        let config = Config::find("").ok().flatten();
+        self.configured(config.as_ref())
+    }
+
+    /// How variables say that sessions are to be.
+    pub(crate) fn seed(&self) -> Option<&Seed> {
+        self.places.seed.as_ref()
+    }
+
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Where datasets are fetched as these options say.
+    pub(crate) fn fetching(mut self, change: impl FnOnce(&mut FetchOptions)) -> Self {
+        change(&mut self.places.fetching);
+        self
+    }
+
+    /// What came out of sessions.
+    pub(crate) fn artifacts(&self) -> Artifacts {
+        Artifacts::open(self.places.artifacts.clone())
+    }
+
+    /// What can go into them.
+    pub(crate) fn datasets(&self) -> Datasets {
+        Datasets::open(Datasets::directory_of(&self.directory)).fetch_options(self.places.fetching.clone())
     }
 }
 

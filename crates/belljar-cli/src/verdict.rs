@@ -1,13 +1,15 @@
 //! What is said at the end of a cell that didn't end well.
 
-use belljar::{CommandOutcome, Exception, Outcome, State, Status};
+use belljar::{Artifact, CommandOutcome, Exception, Outcome, Refused, State, Status};
 
 use crate::console;
 use crate::session::printable;
+use crate::size::Size;
 
 /// Prints what else there is to know, the traceback, and why the cell was stopped if it was.
 pub(crate) fn tell(outcome: &Outcome) {
     tell_notes(&outcome.notes);
+    tell_artifacts(&outcome.artifacts, &outcome.artifacts_refused);
     if let Some(exception) = &outcome.exception {
         console::print_error(format!("{}\n", exception.traceback.trim_end_matches('\n')).as_bytes());
         if let Some(module) = missing_module(exception) {
@@ -41,6 +43,7 @@ pub(crate) fn tell(outcome: &Outcome) {
 /// Says why a shell command was stopped, if it was.
 pub(crate) fn tell_command(outcome: &CommandOutcome) {
     tell_notes(&outcome.notes);
+    tell_artifacts(&outcome.artifacts, &outcome.artifacts_refused);
     let (what, why) = match outcome.status {
         Status::Ok | Status::Error | Status::Exited if outcome.reason.is_none() => return,
         Status::Interrupted if outcome.reason.is_none() => return,
@@ -52,6 +55,25 @@ pub(crate) fn tell_command(outcome: &CommandOutcome) {
         Status::DiskFull => ("disk full", "the workspace may hold no more"),
     };
     console::note(format_args!("{what}: {}", outcome.reason.as_deref().unwrap_or(why)));
+}
+
+/// A line for each file that was kept, or wasn't. Of thousands not all are told.
+fn tell_artifacts(kept: &[Artifact], refused: &[Refused]) {
+    const SHOWN: usize = 100;
+    let mut text = String::new();
+    for artifact in kept.iter().take(SHOWN) {
+        let Artifact { id, name, mime, size, .. } = artifact;
+        text += &format!("artifact {id} {} {mime} {}\n", printable(name), Size(*size));
+    }
+    for Refused { name, size, reason, .. } in refused.iter().take(SHOWN) {
+        text += &format!("not kept: {} {}: {}\n", printable(name), Size(*size), printable(reason));
+    }
+    let more = |count: usize| count.saturating_sub(SHOWN);
+    if more(kept.len()) + more(refused.len()) > 0 {
+        let (kept, refused) = (more(kept.len()), more(refused.len()));
+        text += &format!("{kept} more artifacts, {refused} more that are not kept\n");
+    }
+    console::print_error(text.as_bytes());
 }
 
 /// They may repeat what the guest said, and go to a terminal.

@@ -1,6 +1,7 @@
 //! `belljar.toml`: what a sandbox is made of, in a file.
 
 mod error;
+mod kept;
 mod reader;
 mod sections;
 mod suggestion;
@@ -14,12 +15,14 @@ use belljar_store::Tenant;
 use toml_edit::Document;
 
 pub use self::error::{ConfigError, Place};
+pub(crate) use self::kept::ArtifactSection;
+use self::kept::DatasetSection;
 use self::reader::{Section, Source};
 use self::sections::{EnvironmentSection, Head, PolicySection, TABLES, WorkspaceSection};
 use crate::location::{home, python_on_path};
 use crate::{
-    EngineKind, Environment, Environments, Error, Policy, Runtimes, Sandbox, SandboxBuilder,
-    default_state_dir,
+    ArtifactSettings, EngineKind, Environment, Environments, Error, FetchOptions, Policy, Runtimes, Sandbox,
+    SandboxBuilder, default_state_dir,
 };
 
 /// What a `belljar.toml` says. What it doesn't say stays as it is.
@@ -65,6 +68,8 @@ pub struct Config {
     environment: Option<EnvironmentSection>,
     policy: PolicySection,
     workspace: WorkspaceSection,
+    artifacts: ArtifactSection,
+    datasets: DatasetSection,
     mounts: Vec<Mount>,
     /// Nobody named the file.
     confined: bool,
@@ -106,8 +111,10 @@ impl Config {
             place: source.place(error.span()),
             message: error.message().lines().collect::<Vec<_>>().join(", "),
         })?;
-        let [(_, head), (_, environment), (_, policy), (_, workspace)] = TABLES else {
-            unreachable!("there are three tables")
+        let [(_, head), (_, environment), (_, policy), (_, workspace), (_, artifacts), (_, datasets)] =
+            TABLES
+        else {
+            unreachable!("there are five tables")
         };
         let root = Section::open(&source, "", document.as_table()).knows(head)?;
         let Head { cache_dir, engine, python_version } = Head::read(&root)?;
@@ -124,9 +131,29 @@ impl Config {
             Some(section) => WorkspaceSection::read(&section.knows(workspace)?)?,
             None => WorkspaceSection::default(),
         };
+        let artifacts = match root.section("artifacts")? {
+            Some(section) => ArtifactSection::read(&section.knows(artifacts)?)?,
+            None => ArtifactSection::default(),
+        };
+        let datasets = match root.section("datasets")? {
+            Some(section) => DatasetSection::read(&section.knows(datasets)?)?,
+            None => DatasetSection::default(),
+        };
         let mounts = root.section("mounts")?.map(|section| sections::mounts(&section)).transpose()?;
         let (file, mounts) = (file.to_owned(), mounts.unwrap_or_default());
-        Ok(Self { file, cache_dir, engine, python_version, environment, policy, workspace, mounts, confined })
+        Ok(Self {
+            file,
+            cache_dir,
+            engine,
+            python_version,
+            environment,
+            policy,
+            workspace,
+            artifacts,
+            datasets,
+            mounts,
+            confined,
+        })
     }
 
     /// The file.
@@ -190,11 +217,23 @@ impl Config {
     pub fn change(&self, policy: &mut Policy) {
         self.policy.change(policy);
         self.workspace.change(policy);
+        self.artifacts.change(&mut policy.artifacts);
+        self.datasets.change(&mut policy.datasets);
         if let Some(inject) = self.environment.as_ref().and_then(|section| section.inject_setup) {
             policy.inject_setup = inject;
         }
         policy.mounts.retain(|other| self.mounts.iter().all(|mount| mount.guest != other.guest));
         policy.mounts.extend(self.mounts.iter().cloned());
+    }
+
+    /// Changes what the file says of where artifacts are, and how much is kept. A bucket has no credentials in it.
+    pub fn change_artifacts(&self, settings: &mut ArtifactSettings) {
+        self.artifacts.change_settings(settings);
+    }
+
+    /// Changes what the file says of how datasets are fetched.
+    pub fn change_fetching(&self, options: &mut FetchOptions) {
+        self.datasets.change_options(options);
     }
 
     /// The named environment that it wants.
@@ -267,6 +306,7 @@ impl Config {
         if let Some(environment) = environment {
             builder = builder.environment(environment);
         }
+        builder.configure_kept(self.artifacts.clone(), |options| self.datasets.change_options(options));
         Ok(builder.change(move |policy| self.change(policy)))
     }
 }

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use belljar_datasets::{
-    Cached, Dataset, DatasetError, FetchFailure, FetchOptions, FetchRequest, Fetched, Fetcher, NewDataset,
-    Problem as DatasetProblem, Source as DatasetSource, Staged,
+    Cached, CollectOptions as DatasetCollectOptions, Collected as CollectedDatasets, Dataset, DatasetError,
+    FetchFailure, FetchOptions, FetchRequest, Fetched, Fetcher, NewDataset, Problem as DatasetProblem,
+    Progress as FetchProgress, Source as DatasetSource, Staged,
 };
-use belljar_datasets::{DatasetStore, Progress as FetchProgress, Quiet};
+use belljar_datasets::{DatasetStore, Quiet};
 use belljar_store::Tenant;
 use serde::{Deserialize, Serialize};
 
@@ -182,6 +183,22 @@ impl Datasets {
         progress: &dyn FetchProgress,
     ) -> Result<Cached, Error> {
         Ok(self.store.fetch(self.tenant(), name, version, &self.options, progress)?)
+    }
+
+    /// Reads all of what is in the cache of a dataset, if it was fetched, and says whether it was. What isn't as it
+    /// was is fetched anew the next time.
+    pub fn check(&self, name: &str, version: Option<&str>) -> Result<bool, Error> {
+        let dataset = self.get(name, version)?;
+        match (&dataset.sha256, dataset.fetched_ms) {
+            (Some(sha256), Some(_)) => Ok(self.store.verify(sha256).map(|()| true)?),
+            _ => Ok(false),
+        }
+    }
+
+    /// Removes contents from the cache that no dataset and no session has, of all tenants, and what is left of fetches
+    /// that nobody went on with.
+    pub fn collect(&self, options: &DatasetCollectOptions) -> Result<CollectedDatasets, Error> {
+        Ok(self.store.collect(options)?)
     }
 
     pub(crate) fn options(&self) -> &FetchOptions {

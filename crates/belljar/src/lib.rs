@@ -90,8 +90,9 @@ pub use checkpoint::{Checkpoint, Which};
 pub use command::{CommandOutcome, CommandRequest};
 pub use config::{Config, ConfigError, Place as ConfigPlace};
 pub use datasets::{
-    Cached, Dataset, DatasetAccess, DatasetError, DatasetPolicy, DatasetProblem, DatasetSource, Datasets,
-    FetchFailure, FetchOptions, FetchRequest, Fetched, Fetcher, NewDataset, Staged,
+    Cached, CollectedDatasets, Dataset, DatasetAccess, DatasetCollectOptions, DatasetError, DatasetPolicy,
+    DatasetProblem, DatasetSource, Datasets, FetchFailure, FetchOptions, FetchProgress, FetchRequest,
+    Fetched, Fetcher, NewDataset, Staged,
 };
 pub use environment::{
     EngineKind, Environment, EnvironmentInfo, Environments, NamedEnvironment, PackageInfo,

@@ -9,7 +9,7 @@ use crate::environments::EnvironmentArguments;
 use crate::limits::{LimitArguments, size};
 use crate::moment::parse_duration;
 use crate::runtimes::RuntimeArguments;
-use crate::sessions::StateArguments;
+use crate::sessions::HomeArguments;
 
 #[derive(Args, Debug)]
 #[command(arg_required_else_help = true)]
@@ -135,7 +135,7 @@ pub(super) struct Common {
     pub(super) json: bool,
 
     #[command(flatten)]
-    pub(super) state: StateArguments,
+    pub(super) home: HomeArguments,
 }
 
 /// What those take that wake a session.

@@ -9,16 +9,21 @@ use serde_json::json;
 use super::arguments::{CheckpointArguments, CreateArguments, Waking};
 use super::awake;
 use super::listing::{checkpoint_table, checkpoint_words, which};
+use crate::answer::Answer;
+use crate::dataset::stage;
 
 pub(super) fn create(arguments: CreateArguments) -> anyhow::Result<ExitCode> {
     let CreateArguments { name, limits, environment, waking: Waking { common, runtime } } = arguments;
-    let (answer, keeping) = common.split()?;
-    let setting = environment.setting(runtime)?;
+    let answer = Answer { json: common.json };
+    let mut setting = environment.setting(runtime)?;
+    let keeping = common.home.keeping()?.configured(setting.config.as_ref())?;
+    setting.set_image(keeping.seed());
     let environment = setting.environment(|| Ok(keeping.clone()))?;
-    let policy = setting.policy(&limits, environment.engine);
+    let policy = setting.policy(&limits, environment.engine, keeping.seed());
     let builder = setting.builder(policy, environment, answer.audience());
     let sandbox = keeping.tell(builder).build_blocking()?;
     let session = sandbox.create_blocking(name.as_deref())?;
+    stage(&session, &sandbox.datasets()?, limits.datasets(), answer.audience())?;
     session.hibernate_blocking()?;
     let name = session.id().as_str();
     let about = keeping.registry()?.session(name)?;

@@ -71,6 +71,7 @@ fn files_of_both_kinds_of_storage() {
             "run",
             "--session",
             "work",
+            "--no-artifacts",
             "-c",
             "open('artifacts/out.txt', 'w').write('one\\ntwo\\nthree\\n')",
         ]);

@@ -9,10 +9,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+mod artifacts;
 mod config;
+mod datasets;
 mod environments;
 mod files;
 mod native;
+mod seed;
 mod session;
 
 /// What a command printed and how it ended.
@@ -330,7 +333,10 @@ mod limits {
     fn no_file_of_the_host_without_a_mount() {
         let ended = run("open('/etc/passwd')");
         assert!(ended.status == 1 && ended.stderr.contains("FileNotFoundError"), "{ended:?}");
-        assert_eq!(run("import os; print(os.getcwd(), os.listdir('.'))").stdout, "/workspace []\n");
+        assert_eq!(
+            run("import os; print(os.getcwd(), sorted(os.listdir('.')))").stdout,
+            "/workspace ['artifacts', 'data']\n"
+        );
     }
 
     #[test]
@@ -572,7 +578,7 @@ mod machine {
             assert!(ended.status == 0 && ended.stdout.contains("timeout"), "{shell}");
         }
         let words = belljar(&["completions", "bash"]).stdout;
-        for word in ["session", "rollback", "--state-dir", "on-error"] {
+        for word in ["session", "rollback", "--state-dir", "on-error", "artifact", "dataset", "--env-file"] {
             assert!(words.contains(word), "{word}");
         }
         assert_eq!(belljar(&["completions", "cmd.exe"]).status, 2);

@@ -7,7 +7,7 @@ use super::*;
 
 /// Whether this machine has what the engine can't do without. Where it has, nothing is passed over: an engine that
 /// doesn't run fails these tests.
-fn runs_here() -> bool {
+pub(super) fn runs_here() -> bool {
     let report = belljar(&["doctor", "--json"]).json();
     let layers = report["native"]["layers"].as_array().unwrap();
     layers.iter().any(|layer| layer["name"] == "namespaces" && layer["missing"].is_null())

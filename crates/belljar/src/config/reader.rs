@@ -184,9 +184,43 @@ impl<'t> Entry<'t> {
         }
     }
 
+    /// A limit; none for `"none"`.
+    pub(super) fn limit<T>(&self, read: impl FnOnce(&Self) -> Result<T>) -> Result<Option<T>> {
+        match self.value.as_str() {
+            Some("none") => Ok(None),
+            _ => read(self).map(Some),
+        }
+    }
+
+    /// How long something is kept: seconds, or a text with a unit.
+    pub(super) fn age(&self) -> Result<Duration> {
+        let wrong = || self.wrong("a number of seconds, or a text such as \"90s\", \"12h\" or \"30d\"");
+        let seconds = match self.value {
+            Value::Integer(number) => u64::try_from(*number.value()).map_err(|_| wrong())?,
+            Value::String(text) => {
+                let text = text.value().trim();
+                let factor = match text.bytes().next_back() {
+                    Some(b's') => 1,
+                    Some(b'm') => 60,
+                    Some(b'h') => 3600,
+                    Some(b'd') => 86_400,
+                    _ => return Err(wrong()),
+                };
+                let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+                number.checked_mul(factor).ok_or_else(wrong)?
+            }
+            _ => return Err(wrong()),
+        };
+        Ok(Duration::from_secs(seconds))
+    }
+
     /// A path: `~` is the home directory, others begin at the file's directory.
     pub(super) fn path(&self) -> Result<PathBuf> {
-        let text = self.text()?;
+        self.path_of(self.text()?)
+    }
+
+    /// The same of a text that is a part of the value.
+    pub(super) fn path_of(&self, text: &str) -> Result<PathBuf> {
         let path = match text.strip_prefix('~') {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => {
                 let no_home = || self.invalid("there is no home directory".to_owned(), None);

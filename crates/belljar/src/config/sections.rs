@@ -16,7 +16,20 @@ const PYTHON: &str = "3.14";
 
 /// All tables with keys of their own, and those.
 pub(super) const TABLES: &[(&str, &[&str])] = &[
-    ("", &["engine", "python_version", "cache_dir", "environment", "policy", "mounts", "workspace"]),
+    (
+        "",
+        &[
+            "engine",
+            "python_version",
+            "cache_dir",
+            "environment",
+            "policy",
+            "mounts",
+            "workspace",
+            "artifacts",
+            "datasets",
+        ],
+    ),
     (
         "environment",
         &["packages", "preload", "setup", "setup_file", "lock", "name", "stdlib", "inject_setup"],
@@ -49,6 +62,35 @@ pub(super) const TABLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("workspace", &["storage", "quota", "files", "root", "path", "skills", "user", "ticket"]),
+    (
+        "artifacts",
+        &[
+            "keep",
+            "leave",
+            "displays",
+            "read",
+            "seeded",
+            "max_size",
+            "max_count",
+            "allow",
+            "deny",
+            "database",
+            "blobs",
+            "url_base",
+            "link_life",
+            "session_quota",
+            "session_count",
+            "tenant_quota",
+            "tenant_count",
+            "total_quota",
+            "total_count",
+            "max_age",
+        ],
+    ),
+    (
+        "datasets",
+        &["access", "directory", "allow", "cache_lists", "max_size", "attempts", "timeout", "allow_private"],
+    ),
 ];
 
 type Result<T> = std::result::Result<T, ConfigError>;
@@ -347,6 +389,9 @@ fn text(section: &Section<'_>, key: &str) -> Result<Option<String>> {
     optional(section.entry(key)?, |entry| entry.text().map(str::to_owned))
 }
 
-fn optional<'t, T>(entry: Option<Entry<'t>>, read: impl FnOnce(Entry<'t>) -> Result<T>) -> Result<Option<T>> {
+pub(super) fn optional<'t, T>(
+    entry: Option<Entry<'t>>,
+    read: impl FnOnce(Entry<'t>) -> Result<T>,
+) -> Result<Option<T>> {
     entry.map(read).transpose()
 }

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use belljar_engine::{Clock, Entropy, MountAccess, Rollback};
 
-use crate::{StorageKind, WorkspacePolicy};
+use crate::{
+    ArtifactPolicy, ArtifactScope, BlobPlace, Database, DatasetAccess, DatasetPolicy, StorageKind,
+    WorkspacePolicy,
+};
 
 use super::*;
 
@@ -28,7 +31,9 @@ fn refused(text: &str) -> (String, String) {
 
 #[test]
 fn nothing_changes_nothing() {
-    for nothing in ["", "# nothing\n", "[environment]\n[policy]\n[mounts]\n"] {
+    for nothing in
+        ["", "# nothing\n", "[environment]\n[policy]\n[mounts]\n", "[workspace]\n[artifacts]\n[datasets]\n"]
+    {
         assert_eq!(policy(nothing), Policy::default());
         assert_eq!(parse(nothing).expect("it is right").packages(), [""; 0]);
     }
@@ -102,9 +107,129 @@ fn a_policy() {
             user: Some("ada".to_owned()),
             ticket: Some("t-9".to_owned()),
             root: Some("/project/agents".into()),
+            flat: false,
         },
+        artifacts: ArtifactPolicy::default(),
+        datasets: DatasetPolicy::default(),
     };
     assert_eq!(policy, expected);
+}
+
+#[test]
+fn artifacts() {
+    let text = r#"
+        [artifacts]
+        keep = true
+        leave = true
+        displays = true
+        read = "tenant"
+        seeded = false
+        max_size = "10MiB"
+        max_count = "none"
+        allow = ["image/*", "text/csv"]
+        deny = ["text/html"]
+        database = "kept/artifacts.db"
+        blobs = "kept/blobs"
+        url_base = "https://files.example.com"
+        link_life = "12h"
+        session_quota = "1GiB"
+        session_count = 5
+        tenant_quota = "none"
+        tenant_count = 6
+        total_quota = 7
+        total_count = 8
+        max_age = "30d"
+    "#;
+    let expected = ArtifactPolicy {
+        keep: true,
+        leave: true,
+        displays: true,
+        read: ArtifactScope::Tenant,
+        seeded: false,
+        max_bytes: Some(10 << 20),
+        max_count: None,
+        allow: vec!["image/*".to_owned(), "text/csv".to_owned()],
+        deny: vec!["text/html".to_owned()],
+    };
+    assert_eq!(policy(text).artifacts, expected);
+    let mut settings = ArtifactSettings::in_directory("/state");
+    let before = settings.clone();
+    parse("").expect("it is right").change_artifacts(&mut settings);
+    assert_eq!((&settings.limits, settings.link_life), (&before.limits, before.link_life));
+    parse(text).expect("it is right").change_artifacts(&mut settings);
+    assert_eq!(settings.database, Database::Sqlite("/project/kept/artifacts.db".into()));
+    assert!(matches!(&settings.blobs, BlobPlace::Directory(path) if *path == Path::new("/project/kept/blobs")));
+    assert_eq!(settings.keys, before.keys);
+    assert_eq!(settings.base.as_deref(), Some("https://files.example.com"));
+    assert_eq!(settings.link_life, Duration::from_secs(12 * 3600));
+    let limits = &settings.limits;
+    assert_eq!((limits.session_bytes, limits.session_count), (Some(1 << 30), Some(5)));
+    assert_eq!((limits.tenant_bytes, limits.tenant_count), (None, Some(6)));
+    assert_eq!((limits.total_bytes, limits.total_count), (Some(7), Some(8)));
+    assert_eq!(limits.max_age, Some(Duration::from_secs(30 * 86_400)));
+    let servers = "[artifacts]\ndatabase = 'postgres://host/db'\nblobs = 's3://bucket/some/prefix'";
+    parse(servers).expect("it is right").change_artifacts(&mut settings);
+    assert!(matches!(settings.database, Database::Postgres(_)));
+    assert!(matches!(&settings.blobs, BlobPlace::S3(place) if place.bucket == "bucket"));
+}
+
+#[test]
+fn datasets() {
+    let text = r#"
+        [datasets]
+        access = "hybrid"
+        directory = "input"
+        allow = ["sales"]
+        cache_lists = "sessions"
+        max_size = "2GiB"
+        attempts = 3
+        timeout = "10m"
+        allow_private = true
+    "#;
+    let expected = DatasetPolicy {
+        access: DatasetAccess::Hybrid,
+        directory: Some("/project/input".into()),
+        allow: Some(vec!["sales".to_owned()]),
+        cache_lists: Some("/project/sessions".into()),
+    };
+    assert_eq!(policy(text).datasets, expected);
+    let mut options = FetchOptions::default();
+    parse(text).expect("it is right").change_fetching(&mut options);
+    assert_eq!((options.max_bytes, options.attempts), (2 << 30, 3));
+    assert_eq!((options.timeout, options.allow_private), (Duration::from_secs(600), true));
+}
+
+#[test]
+fn a_found_file_gives_nobody_what_others_have() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join(Config::NAME);
+    for text in [
+        "artifacts.read = 'tenant'",
+        "artifacts.url_base = 'https://elsewhere.example.com'",
+        "[artifacts]\ndatabase = 'postgres://elsewhere/db'\nblobs = './blobs'",
+        "[artifacts]\ndatabase = './a.db'\nblobs = 's3://elsewhere/x'",
+        "[artifacts]\ndatabase = '../a.db'\nblobs = './blobs'",
+        "[artifacts]\ndatabase = 'sqlite:/srv/a.db'\nblobs = './blobs'",
+        "[artifacts]\ndatabase = './a.db'\nblobs = '/srv/blobs'",
+        "datasets.access = 'api'",
+        "datasets.access = 'hybrid'",
+        "datasets.directory = '/etc'",
+        "datasets.cache_lists = '..'",
+        "datasets.allow_private = true",
+    ] {
+        fs::write(&file, text).expect("written");
+        let error = Config::find(directory.path()).expect_err(text);
+        assert!(matches!(error, ConfigError::Untrusted { .. }), "{text}: {error}");
+        assert!(Config::load(&file).is_ok(), "{text}");
+    }
+    for text in [
+        "artifacts.read = 'session'",
+        "[artifacts]\nkeep = false\ndatabase = './a.db'\nblobs = './blobs'",
+        "[datasets]\naccess = 'local-ro'\ndirectory = './input'\nallow_private = false",
+    ] {
+        fs::write(&file, text).expect("written");
+        assert!(Config::find(directory.path()).is_ok(), "{text}");
+    }
 }
 
 #[test]
@@ -289,6 +414,18 @@ fn wrong_values() {
         ("[mounts]\n'/a' = 3", "2:8: `/a` is 3, and must be a text in quotes"),
         ("[mounts]\n'/a' = { access = 'rw' }", "2:1: the mount /a has no `host`"),
         ("[mounts]\n'/a' = { host = 'x', access = 'all' }", "2:31: `access` is the text \"all\""),
+        ("[artifacts]\nread = 'all'", "2:8: `read` is the text \"all\", and must be \"none\", \"session\" or"),
+        ("[artifacts]\nkeep = 'yes'", "2:8: `keep` is the text \"yes\", and must be true or false"),
+        ("[artifacts]\nmax_age = '3 weeks'", "2:11: `max_age` is the text \"3 weeks\", and must be a number of"),
+        ("[artifacts]\nmax_age = 'ä'", "2:11: `max_age` is the text \"ä\""),
+        ("[artifacts]\nlink_life = 'none'", "2:13: `link_life` is the text \"none\""),
+        ("[artifacts]\ndatabase = 'a.db'", "2:1: `database` is given without `blobs`"),
+        ("[artifacts]\nblobs = 'b'", "2:1: `blobs` is given without `database`"),
+        ("[artifacts]\ndatabase = 'mysql://x/y'\nblobs = 'b'", "2:12: "),
+        ("[artifacts]\ndatabase = 'a.db'\nblobs = 'ftp://x'", "3:9: `blobs` is the text \"ftp://x\""),
+        ("[artifacts]\nallow = 'image/*'", "2:9: `allow` is the text \"image/*\", and must be an array"),
+        ("[datasets]\naccess = 'API_TMPFS'", "2:10: `access` is the text \"API_TMPFS\", and must be \"none\""),
+        ("[datasets]\nattempts = 0", "2:12: `attempts` is 0, and must be a whole number above 0"),
         ("x = ", "1:"),
         ("[policy]\ntimeout = 1\ntimeout = 2", "3:1: "),
         ("ä = 'ö' ß", "1:9: "),

@@ -12,6 +12,7 @@ use belljar_store::{Store, Tenant};
 use belljar_wasm::{Tracking, WasmEngine};
 
 use super::{Keeping, Origin, Sandbox, Shared, check_layers};
+use crate::config::ArtifactSection;
 use crate::environment::{Assembled, SessionInstaller};
 use crate::keeper::{Keeper, Rules};
 use crate::recipe::Recipe;
@@ -20,7 +21,7 @@ use crate::tool::ToolTable;
 use crate::workspace::{DIRECTORIES, StorageKind, Workspaces};
 use crate::{
     ArtifactHook, ArtifactSettings, Artifacts, Candidate, DatasetAccess, Datasets, EngineKind, Environment,
-    Error, Policy, Runtimes, Tool,
+    Error, FetchOptions, Policy, Runtimes, Tool, default_state_dir,
 };
 
 /// Something that was said of a policy.
@@ -49,7 +50,11 @@ pub struct SandboxBuilder {
     live_memory: Option<u64>,
     durable_cells: bool,
     artifacts: Option<ArtifactSettings>,
+    /// What a file says of them.
+    artifact_config: Option<ArtifactSection>,
     datasets: Option<Datasets>,
+    /// How those of the state directory are fetched, if a file says so.
+    fetching: Option<FetchOptions>,
     hook: Option<ArtifactHook>,
     secrets: Vec<String>,
 }
@@ -292,7 +297,7 @@ impl SandboxBuilder {
 
     /// Keeps artifacts here, instead of in the state directory.
     pub fn artifacts(mut self, settings: ArtifactSettings) -> Self {
-        self.artifacts = Some(settings);
+        (self.artifacts, self.artifact_config) = (Some(settings), None);
         self
     }
 
@@ -397,12 +402,22 @@ impl SandboxBuilder {
     /// Where artifacts and datasets are, as far as that is known.
     fn kept_places(&mut self, tenant: &Tenant) -> KeptPlaces {
         let state = self.state_dir.as_deref();
-        let settings = self.artifacts.take().or_else(|| state.map(ArtifactSettings::of_state));
+        let mut settings = self.artifacts.take().or_else(|| state.map(ArtifactSettings::of_state));
+        if let Some(config) = self.artifact_config.take() {
+            // Keys and what is under way have no place of their own in a file.
+            let own = || default_state_dir().as_deref().map(ArtifactSettings::of_state);
+            settings = settings.or_else(|| own().filter(|_| config.has_place()));
+            settings.iter_mut().for_each(|settings| config.change_settings(settings));
+        }
         let shelves = state
             .map(shelves_of)
             .or_else(|| settings.as_ref().map(|settings| settings.scratch.join("shelves")))
             .or_else(|| self.datasets.as_ref().map(|datasets| datasets.directory().join("shelves")));
-        let own = || state.map(|state| Datasets::of_tenant(Datasets::directory_of(state), tenant.clone()));
+        let fetching = self.fetching.take().unwrap_or_default();
+        let own = || {
+            let datasets = Datasets::of_tenant(Datasets::directory_of(state?), tenant.clone());
+            Some(datasets.fetch_options(fetching))
+        };
         KeptPlaces {
             datasets: self.datasets.take().map(|datasets| datasets.for_tenant(tenant)).or_else(own),
             artifacts: settings.map(|settings| Artifacts::of_tenant(settings, tenant.clone())),
@@ -464,6 +479,20 @@ impl SandboxBuilder {
     /// Where sessions and named environments are kept, and whose they are.
     pub(crate) fn keeps(&self) -> (Option<PathBuf>, Option<Tenant>) {
         (self.state_dir.clone(), self.tenant.clone())
+    }
+
+    /// Sets what a file says of artifacts and of how datasets are fetched.
+    pub(crate) fn configure_kept(
+        &mut self,
+        artifacts: ArtifactSection,
+        change: impl FnOnce(&mut FetchOptions),
+    ) {
+        self.artifact_config = Some(artifacts);
+        let given = self.datasets.as_ref().map(|datasets| datasets.options().clone());
+        let mut options = given.or_else(|| self.fetching.take()).unwrap_or_default();
+        change(&mut options);
+        self.datasets = self.datasets.take().map(|datasets| datasets.fetch_options(options.clone()));
+        self.fetching = Some(options);
     }
 
     /// Changes the policy when it is known which one it is.

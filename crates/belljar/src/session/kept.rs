@@ -325,8 +325,11 @@ impl Kept {
         let cached = datasets.fetch(name, Some(&dataset.version))?;
         let staged = shelf.stage(&cached, &dataset)?;
         if let Some(lists) = &self.dataset_policy.cache_lists {
-            let list = lists.join(self.session.as_str()).join(cache_list::FILE_NAME);
-            cache_list::append(&list, name)?;
+            let directory = lists.join(self.session.as_str());
+            // A session in memory has none of its own.
+            std::fs::create_dir_all(&directory)
+                .map_err(|source| Error::Workspace { path: directory.clone(), source })?;
+            cache_list::append(&directory.join(cache_list::FILE_NAME), name)?;
         }
         Ok(staged)
     }
