@@ -102,6 +102,14 @@ impl Database {
         Ok(Self { pool, queue: Mutex::new(()) })
     }
 
+    /// Waits until all connections are closed.
+    pub(crate) async fn close(&self) {
+        match &self.pool {
+            Pool::Sqlite { pool, .. } => pool.close().await,
+            Pool::Postgres(pool) => pool.close().await,
+        }
+    }
+
     /// Reads what was committed.
     pub(crate) async fn rows(&self, action: &'static str, sql: &str, values: Vec<Value>) -> Result<Vec<Row>> {
         self.check_file()?;
