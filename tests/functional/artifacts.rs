@@ -263,7 +263,7 @@ fn randomness_can_be_made_again_and_other_contents_are_told() {
     let verified = root.sandbox.verify_artifact_blocking(made.id.as_str()).unwrap();
     assert_eq!(verified.verdict, Verdict::Same, "{verified:#?}");
     // What depends on more than is recorded isn't the same, and that is told.
-    let code = "open('artifacts/once', 'w').write(open('seen').read())";
+    let code = "seen = open('seen').read()\nopen('artifacts/once', 'w').write(seen)";
     session.write_file_blocking("seen", b"by the host").unwrap();
     let made = run(&session, code).artifacts.remove(0);
     let verified = root.sandbox.verify_artifact_blocking(made.id.as_str()).unwrap();

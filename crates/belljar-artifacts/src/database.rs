@@ -102,6 +102,14 @@ impl Database {
         Ok(Self { pool, queue: Mutex::new(()) })
     }
 
+    /// Waits until all connections are closed.
+    pub(crate) async fn close(&self) {
+        match &self.pool {
+            Pool::Sqlite { pool, .. } => pool.close().await,
+            Pool::Postgres(pool) => pool.close().await,
+        }
+    }
+
     /// Reads what was committed.
     pub(crate) async fn rows(&self, action: &'static str, sql: &str, values: Vec<Value>) -> Result<Vec<Row>> {
         self.check_file()?;
@@ -216,7 +224,11 @@ impl Writing<'_> {
             let mut values = Vec::new();
             for (place, row) in rows.by_ref().take(ROWS).enumerate() {
                 let comma = if place > 0 { ", " } else { "" };
-                let marks = placeholders(values.len(), row.len());
+                let marks = match self.transaction {
+                    // SQLite would look up each numbered one among all that came before.
+                    Transaction::Sqlite(_) => vec!["?"; row.len()].join(", "),
+                    Transaction::Postgres(_) => placeholders(values.len(), row.len()),
+                };
                 sql.push_str(&format!("{comma}({marks})"));
                 values.extend(row);
             }

@@ -506,6 +506,17 @@ mod tests {
         }
 
         #[test]
+        fn anything_else_is_refused(
+            text in any::<String>(),
+            query in "[?&=%0-9a-zäöv]{0,40}",
+            id in "art_[0-9a-z]{26}|[./a-z]{0,8}",
+        ) {
+            for link in [text.clone(), format!("{BASE}{text}"), format!("/artifacts/{id}?v=1&{query}")] {
+                prop_assert!(shared().check(&link, None, 0).is_err());
+            }
+        }
+
+        #[test]
         fn any_altered_byte_is_noticed(grant in grants(), at in any::<prop::sample::Index>(), to in any::<u8>()) {
             let signer = shared();
             let link = signer.sign(&grant);

@@ -80,10 +80,14 @@ impl ArtifactStore {
             scratch: settings.scratch,
             runtime: Some(runtime),
         };
-        let name = inner.wait(inner.name())?;
-        match &inner.blobs {
-            Blobs::Directory(directory) => directory.claim(&name)?,
-            Blobs::Bucket(bucket) => inner.wait(bucket.claim(&name))?,
+        let claimed = inner.wait(inner.name()).and_then(|name| match &inner.blobs {
+            Blobs::Directory(directory) => directory.claim(&name),
+            Blobs::Bucket(bucket) => inner.wait(bucket.claim(&name)),
+        });
+        if let Err(error) = claimed {
+            // SQLite removes its log by name when it closes: not when another database may have that name.
+            inner.wait(inner.database.close());
+            return Err(error);
         }
         Ok(Self { inner: Arc::new(inner) })
     }

@@ -147,7 +147,7 @@ impl Server {
     pub(crate) fn start(&self) {
         // Nobody but this machine, and nothing that is about power failures.
         let options = format!(
-            "-k '{}' -c listen_addresses= -c fsync=off -c full_page_writes=off -c max_connections=100",
+            "-k '{}' -c listen_addresses= -c fsync=off -c full_page_writes=off -c max_connections=400",
             self.directory.display()
         );
         let log = self.directory.join("log");

@@ -42,6 +42,17 @@ impl Remote {
         Self::new(postgres::shared())
     }
 
+    /// One whose database is reached by a wire.
+    fn by_wire() -> (Wire, Self) {
+        let server = postgres::shared();
+        let (bucket, scratch) = (TestBucket::new(), tempfile::tempdir().unwrap());
+        let wire = Wire::to(server.socket());
+        let address = wire.address(server.database().rsplit('/').next().unwrap());
+        let settings = settings(&address, &bucket.address(), scratch.path());
+        let store = ArtifactStore::open(settings.clone()).unwrap();
+        (wire, Self { store, bucket, settings, scratch })
+    }
+
     /// Keys of contents.
     fn keys(&self) -> Vec<String> {
         self.bucket.keys().into_iter().filter(|key| key.starts_with("prefix/sha256/")).collect()
@@ -378,13 +389,7 @@ fn what_was_acknowledged_before_a_crash_is_there_after_it() {
 
 #[test]
 fn a_commit_that_nobody_heard_of_has_its_contents_and_can_be_made_again() {
-    let server = postgres::shared();
-    let (bucket, scratch) = (TestBucket::new(), tempfile::tempdir().unwrap());
-    let wire = Wire::to(server.socket());
-    let database = server.database();
-    let address = wire.address(database.rsplit('/').next().unwrap());
-    let settings = settings(&address, &bucket.address(), scratch.path());
-    let remote = Remote { store: ArtifactStore::open(settings.clone()).unwrap(), bucket, settings, scratch };
+    let (wire, remote) = Remote::by_wire();
     wire.lose_a_commit();
     let error = try_keep(&remote.store, vec![file("a", b"a"), file("b", b"b")]).unwrap_err();
     assert!(wire.has_lost_it());
@@ -401,6 +406,23 @@ fn a_commit_that_nobody_heard_of_has_its_contents_and_can_be_made_again() {
     wire.lose_a_commit();
     assert!(remote.store.remove(TENANT, artifact.id.as_str()).is_err());
     assert_eq!(count(&remote.store), 3);
+    remote.assert_whole();
+}
+
+#[test]
+fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
+    let (wire, remote) = Remote::by_wire();
+    let before = keep(&remote.store, "before", b"before");
+    wire.silence(true);
+    let opened = ArtifactStore::open(remote.settings.clone()).map(drop);
+    let listed = remote.store.list(TENANT, &Filter::default()).map(drop);
+    for error in [opened.unwrap_err(), listed.unwrap_err()] {
+        assert!(matches!(error, ArtifactError::Unreachable { .. }), "{error}");
+        assert!(error.hint().is_some());
+    }
+    wire.silence(false);
+    assert_eq!(contents(&remote.store, &before).unwrap(), b"before");
+    keep(&remote.store, "after", b"after");
     remote.assert_whole();
 }
 
@@ -577,7 +599,8 @@ fn processes_that_are_killed_lose_nothing() {
     let remote = Remote::shared();
     let log = remote.scratch.path().join("log");
     let Database::Postgres(database) = &remote.settings.database else { panic!("it is on a server") };
-    for round in 0..20_u64 {
+    let rounds = std::env::var("BELLJAR_KILL_ROUNDS").map_or(20, |rounds| rounds.parse().unwrap());
+    for round in 0..rounds {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["remote::child", "--exact", "--ignored"])
             .env("BELLJAR_ARTIFACTS_TEST_LOG", &log)
@@ -593,7 +616,7 @@ fn processes_that_are_killed_lose_nothing() {
         while length() == before && child.try_wait().unwrap().is_none() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_micros(round * 79_193 % 600_000));
+        std::thread::sleep(Duration::from_micros(round * 79_193 % 600_000_u64));
         child.kill().unwrap();
         assert_eq!(child.wait().unwrap().code(), None, "it ended by itself");
     }

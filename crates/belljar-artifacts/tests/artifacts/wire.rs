@@ -5,8 +5,9 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
 
 /// What a server says when it has committed.
 const COMMITTED: &[u8] = b"COMMIT\0";
@@ -16,14 +17,20 @@ pub(crate) struct Wire {
     address: SocketAddr,
     /// How many answers to commits are still to be lost.
     losing: Arc<AtomicU32>,
+    /// Nothing that the server says arrives, for now.
+    is_silent: Arc<AtomicBool>,
 }
 
 impl Wire {
     /// To the server that listens there.
     pub(crate) fn to(socket: PathBuf) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let wire = Self { address: listener.local_addr().unwrap(), losing: Arc::default() };
-        let losing = Arc::clone(&wire.losing);
+        let wire = Self {
+            address: listener.local_addr().unwrap(),
+            losing: Arc::default(),
+            is_silent: Arc::default(),
+        };
+        let (losing, is_silent) = (Arc::clone(&wire.losing), Arc::clone(&wire.is_silent));
         // It ends with the process.
         thread::spawn(move || {
             for client in listener.incoming() {
@@ -33,8 +40,8 @@ impl Wire {
                     let _ = std::io::copy(&mut from, &mut to);
                     let _ = to.shutdown(Shutdown::Both);
                 });
-                let losing = Arc::clone(&losing);
-                thread::spawn(move || answer(server, client, &losing));
+                let (losing, is_silent) = (Arc::clone(&losing), Arc::clone(&is_silent));
+                thread::spawn(move || answer(server, client, &losing, &is_silent));
             }
         });
         wire
@@ -43,6 +50,11 @@ impl Wire {
     /// As `postgres://` has it.
     pub(crate) fn address(&self, database: &str) -> String {
         format!("postgres://belljar@{}/{database}?sslmode=disable", self.address)
+    }
+
+    /// From now on, nothing that the server says arrives; or it does again.
+    pub(crate) fn silence(&self, is_silent: bool) {
+        self.is_silent.store(is_silent, Ordering::SeqCst);
     }
 
     /// The next commit happens, but nobody hears so.
@@ -56,9 +68,12 @@ impl Wire {
     }
 }
 
-fn answer(mut server: UnixStream, mut client: TcpStream, losing: &AtomicU32) {
+fn answer(mut server: UnixStream, mut client: TcpStream, losing: &AtomicU32, is_silent: &AtomicBool) {
     let mut buffer = [0; 16 << 10];
     while let Ok(length @ 1..) = server.read(&mut buffer) {
+        while is_silent.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(10));
+        }
         let is_commit = buffer[..length].windows(COMMITTED.len()).any(|window| window == COMMITTED);
         let lose = |left: u32| left.checked_sub(1);
         if is_commit && losing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lose).is_ok() {
