@@ -2,6 +2,7 @@
 //! host must live, the neighbour must not notice, and the next cell must see the variable (`Hostile::run`).
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should stop it where it fails")]
 
+mod artifacts;
 mod cells;
 
 mod crashers;

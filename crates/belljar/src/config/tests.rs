@@ -158,7 +158,9 @@ fn artifacts() {
     assert_eq!((&settings.limits, settings.link_life), (&before.limits, before.link_life));
     parse(text).expect("it is right").change_artifacts(&mut settings);
     assert_eq!(settings.database, Database::Sqlite("/project/kept/artifacts.db".into()));
-    assert!(matches!(&settings.blobs, BlobPlace::Directory(path) if *path == Path::new("/project/kept/blobs")));
+    assert!(
+        matches!(&settings.blobs, BlobPlace::Directory(path) if *path == Path::new("/project/kept/blobs"))
+    );
     assert_eq!(settings.keys, before.keys);
     assert_eq!(settings.base.as_deref(), Some("https://files.example.com"));
     assert_eq!(settings.link_life, Duration::from_secs(12 * 3600));
@@ -414,9 +416,15 @@ fn wrong_values() {
         ("[mounts]\n'/a' = 3", "2:8: `/a` is 3, and must be a text in quotes"),
         ("[mounts]\n'/a' = { access = 'rw' }", "2:1: the mount /a has no `host`"),
         ("[mounts]\n'/a' = { host = 'x', access = 'all' }", "2:31: `access` is the text \"all\""),
-        ("[artifacts]\nread = 'all'", "2:8: `read` is the text \"all\", and must be \"none\", \"session\" or"),
+        (
+            "[artifacts]\nread = 'all'",
+            "2:8: `read` is the text \"all\", and must be \"none\", \"session\" or",
+        ),
         ("[artifacts]\nkeep = 'yes'", "2:8: `keep` is the text \"yes\", and must be true or false"),
-        ("[artifacts]\nmax_age = '3 weeks'", "2:11: `max_age` is the text \"3 weeks\", and must be a number of"),
+        (
+            "[artifacts]\nmax_age = '3 weeks'",
+            "2:11: `max_age` is the text \"3 weeks\", and must be a number of",
+        ),
         ("[artifacts]\nmax_age = 'ä'", "2:11: `max_age` is the text \"ä\""),
         ("[artifacts]\nlink_life = 'none'", "2:13: `link_life` is the text \"none\""),
         ("[artifacts]\ndatabase = 'a.db'", "2:1: `database` is given without `blobs`"),
@@ -424,7 +432,10 @@ fn wrong_values() {
         ("[artifacts]\ndatabase = 'mysql://x/y'\nblobs = 'b'", "2:12: "),
         ("[artifacts]\ndatabase = 'a.db'\nblobs = 'ftp://x'", "3:9: `blobs` is the text \"ftp://x\""),
         ("[artifacts]\nallow = 'image/*'", "2:9: `allow` is the text \"image/*\", and must be an array"),
-        ("[datasets]\naccess = 'API_TMPFS'", "2:10: `access` is the text \"API_TMPFS\", and must be \"none\""),
+        (
+            "[datasets]\naccess = 'API_TMPFS'",
+            "2:10: `access` is the text \"API_TMPFS\", and must be \"none\"",
+        ),
         ("[datasets]\nattempts = 0", "2:12: `attempts` is 0, and must be a whole number above 0"),
         ("x = ", "1:"),
         ("[policy]\ntimeout = 1\ntimeout = 2", "3:1: "),
