@@ -211,13 +211,13 @@ fn links_to_what_is_mounted_are_followed_and_nothing_is_written_through_them() {
         let sandbox = builder()
             .workspace_root(directory.path())
             .storage(storage)
-            .mount(shelf.path(), "/shelf")
+            .mount(shelf.path(), "/inputs")
             .build_blocking()
             .unwrap();
         let session = sandbox.session_blocking().unwrap();
         session
             .run_blocking(
-                "import os\nos.makedirs('data', exist_ok=True)\nos.symlink('/shelf/data/x.csv', 'data/x.csv')\nos.symlink('/shelf/data', 'all')\nos.symlink('/shelf/data/later', 'later')",
+                "import os\nos.makedirs('data', exist_ok=True)\nos.symlink('/inputs/data/x.csv', 'data/x.csv')\nos.symlink('/inputs/data', 'all')\nos.symlink('/inputs/data/later', 'later')",
             )
             .unwrap();
         let seen = text(
@@ -226,7 +226,7 @@ fn links_to_what_is_mounted_are_followed_and_nothing_is_written_through_them() {
         );
         assert_eq!(
             seen,
-            r"('a,b\n1,2\n', 'a,b', ['x.csv'], 8, True, '/shelf/data/x.csv', '/shelf/data/x.csv')"
+            r"('a,b\n1,2\n', 'a,b', ['x.csv'], 8, True, '/inputs/data/x.csv', '/inputs/data/x.csv')"
         );
         for code in [
             "open('data/x.csv', 'w')",

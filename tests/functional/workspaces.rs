@@ -78,7 +78,7 @@ fn a_threads_files_are_in_its_directory() {
 #[test]
 fn the_seeds_paths_lead_to_the_workspace() {
     let root = Root::new();
-    let session = root.thread("one");
+    let session = root.sandbox.thread_blocking("one", |policy| policy.artifacts.leave = true).unwrap();
     run(&session, "open('/session/artifacts/plot.svg', 'w').write('<svg/>')\nopen('/app/x', 'w').write('x')");
     assert_eq!(root.read("threads/one/artifacts/plot.svg"), "<svg/>");
     assert_eq!(text(&session, "open('/workspace/x').read()"), "'x'");

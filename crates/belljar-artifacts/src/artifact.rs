@@ -51,6 +51,13 @@ impl ArtifactId {
         Ok(Self(text.to_owned()))
     }
 
+    /// When it was made, in milliseconds since 1970.
+    #[must_use]
+    pub fn time_ms(&self) -> u64 {
+        let digits = self.0[PREFIX.len()..].bytes().take(DIGITS.0 as usize);
+        digits.fold(0, |time, digit| time << 5 | value_of(digit))
+    }
+
     /// As text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -86,9 +93,15 @@ impl From<ArtifactId> for String {
 }
 
 /// Digits that sort like numbers and can't be misread for each other.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
 fn base32(number: u128, digits: u32) -> String {
-    const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    (0..digits).rev().map(|digit| char::from(DIGITS[(number >> (5 * digit)) as usize & 31])).collect()
+    (0..digits).rev().map(|digit| char::from(ALPHABET[(number >> (5 * digit)) as usize & 31])).collect()
+}
+
+/// What a digit stands for; nothing, if it is none.
+fn value_of(digit: u8) -> u64 {
+    ALPHABET.iter().position(|one| *one == digit).unwrap_or_default() as u64
 }
 
 /// A file that came out of a cell.

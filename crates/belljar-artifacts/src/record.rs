@@ -99,6 +99,9 @@ pub struct DatasetUse {
     pub version: String,
     /// Of its contents.
     pub sha256: String,
+    /// What its file is called in `data/`.
+    #[serde(default)]
+    pub file: String,
 }
 
 /// All that is known of where an artifact comes from.

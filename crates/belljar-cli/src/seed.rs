@@ -1,5 +1,5 @@
 //! `SESSION_STORAGE`, `DATASET_ACCESS` and what belongs to them: how the sandboxes that people come from are set up.
-//! They count as soon as one of these two is set; what isn't set is as it was there.
+//! They count as soon as one of them is set, an image alone excepted; what isn't set is as it was there.
 
 use std::path::{self, PathBuf};
 
@@ -12,6 +12,9 @@ const STORAGE: &str = "SESSION_STORAGE";
 const ACCESS: &str = "DATASET_ACCESS";
 const IMAGE: &str = "SANDBOX_IMAGE";
 const SIZE: &str = "TMPFS_SIZE_MB";
+/// Those that nobody sets for another reason.
+const NAMES: [&str; 7] =
+    [STORAGE, ACCESS, "SESSIONS_ROOT", "BLOBSTORE_DIR", "ARTIFACTS_DB", "DATASETS_HOST_RO", SIZE];
 /// An image that nobody need have made.
 const DEFAULT_IMAGE: &str = "sandbox";
 
@@ -41,10 +44,10 @@ pub(crate) struct Image {
 }
 
 impl Seed {
-    /// Reads them; nothing if none of the two is set.
+    /// Reads them; nothing if none is set.
     pub(crate) fn read(variables: &Variables) -> Result<Option<Self>, Usage> {
         let (storage, access) = (variables.get(STORAGE), variables.get(ACCESS));
-        if storage.is_none() && access.is_none() {
+        if NAMES.iter().all(|name| variables.get(name).is_none()) {
             return Ok(None);
         }
         let or = |name: &str, otherwise: &str| variables.get(name).unwrap_or_else(|| otherwise.to_owned());

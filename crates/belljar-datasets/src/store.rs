@@ -356,6 +356,24 @@ impl DatasetStore {
 
     /// The contents, if they are here and this tenant has had them before. That others have them is no reason to hand
     /// them out: who knows a hash doesn't have to know what is behind it.
+    /// Contents that are in the cache, by their hash, whatever dataset they are of now. Only for hosts that know the hash
+    /// from a record of their own: whoever can name it gets them.
+    ///
+    /// # Errors
+    /// If it isn't a hash, or the cache can't be read.
+    pub fn contents(&self, sha256: &str) -> Result<Option<Cached>> {
+        check_hash(sha256)?;
+        let Some(size) = self.blobs().find(sha256)? else { return Ok(None) };
+        let path = self.inner.layout.blob(sha256);
+        Ok(Some(Cached {
+            sha256: sha256.to_owned(),
+            size,
+            version: LATEST.to_owned(),
+            path,
+            was_cached: true,
+        }))
+    }
+
     fn cached(&self, entry: &Entry, options: &FetchOptions) -> Result<Option<Cached>> {
         let dataset = &entry.dataset;
         let Some(sha256) = &dataset.sha256 else { return Ok(None) };

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -196,9 +197,30 @@ impl Artifacts {
             return Ok(store.clone());
         }
         let ArtifactSettings { database, blobs, scratch, limits, .. } = self.inner.settings.clone();
+        self.make_private();
+        let ages = limits.max_age.is_some();
         let store = ArtifactStore::open(StoreSettings { database, blobs, scratch, limits })?;
+        // Once for each process: what is too old goes by itself.
+        if ages && let Err(error) = store.collect(&CollectOptions::default()) {
+            tracing::warn!(%error, "old artifacts could not be removed");
+        }
         *opened = Some(store.clone());
         Ok(store)
+    }
+
+    /// Makes directories that only their owner can look into. What fails here fails again, with a better reason.
+    fn make_private(&self) {
+        let ArtifactSettings { database, blobs, scratch, .. } = &self.inner.settings;
+        let mut directories = vec![scratch.as_path()];
+        if let BlobPlace::Directory(directory) = blobs {
+            directories.push(directory);
+        }
+        if let Database::Sqlite(path) = database {
+            directories.extend(path.parent());
+        }
+        for directory in directories {
+            let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        }
     }
 
     /// Whether there may be any: nothing is made to find out.
@@ -252,7 +274,7 @@ impl Artifacts {
         let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut file = tempfile::Builder::new()
             .prefix(".belljar-")
-            .permissions(fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o644)))
+            .permissions(fs::Permissions::from_mode(0o644))
             .tempfile_in(directory)
             .map_err(failed)?;
         let size = io::copy(&mut contents, &mut file).map_err(failed)?;

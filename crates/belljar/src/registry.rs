@@ -237,7 +237,7 @@ impl Registry {
                 let policy =
                     serde_json::from_value::<Policy>(lease.record().policy.clone()).unwrap_or_default();
                 lease.close()?;
-                self.clear_shelf(&id)?;
+                self.clear_shelf(&id);
                 match is_on_disk(&policy.workspace) {
                     true => self.workspaces_of(&policy.workspace).forget(&id),
                     false => Ok(()),
@@ -316,8 +316,8 @@ impl Registry {
     }
 
     /// Forgets what a session had on its shelf.
-    fn clear_shelf(&self, id: &SessionId) -> Result<(), Error> {
-        KeptPlaces { shelves: Some(self.shelves()), ..KeptPlaces::default() }.clear(id)
+    fn clear_shelf(&self, id: &SessionId) {
+        KeptPlaces { shelves: Some(self.shelves()), ..KeptPlaces::default() }.clear(id);
     }
 
     fn shelves(&self) -> PathBuf {

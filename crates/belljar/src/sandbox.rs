@@ -15,7 +15,7 @@ use belljar_wasm::{Tracking, WasmEngine};
 pub use self::builder::SandboxBuilder;
 use crate::keeper::{Keeper, Rules};
 use crate::recipe::Recipe;
-use crate::session::{Disk, KeptPlaces, Lineage, Live, Place, Slot, Verification, is_on_disk};
+use crate::session::{Disk, KeptPlaces, Lineage, Live, Place, Slot, Verification, is_on_disk, now_ms};
 use crate::tool::ToolTable;
 use crate::workspace::{WorkspacePolicy, Workspaces};
 use crate::{
@@ -112,7 +112,7 @@ impl Sandbox {
     pub fn session_with_blocking(&self, change: impl FnOnce(&mut Policy)) -> Result<Session, Error> {
         let id = SessionId::generate();
         let (base, policy) = self.shared.own(change, self.engine())?;
-        let place = self.shared.place_of(&id, base, Arc::new(policy), Vec::new())?;
+        let place = self.shared.place_of(&id, base, Arc::new(policy), now_ms(), Vec::new())?;
         let live = self.shared.boot(&id, &place)?;
         let shared = Arc::clone(&self.shared);
         Ok(Session::new(Slot::new(id, shared, place, Arc::default(), Some(live), false)))
@@ -139,7 +139,7 @@ impl Sandbox {
         let (base, policy) = self.shared.own(change, self.engine())?;
         let id = name.map(SessionId::parse).transpose()?.unwrap_or_else(SessionId::generate);
         self.shared.check_free(&id)?;
-        let place = self.shared.place_of(&id, base, Arc::new(policy.clone()), Vec::new())?;
+        let place = self.shared.place_of(&id, base, Arc::new(policy.clone()), now_ms(), Vec::new())?;
         // First the guest: what can't be booted isn't registered.
         let mut live = self.shared.boot(&id, &place)?;
         live.lease = Some(self.shared.register(id.clone(), policy)?);
@@ -212,7 +212,7 @@ impl Sandbox {
         }
         let base = self.shared.spec_for(&policy, self.shared.kind_of(&record.environment))?;
         let ancestors = keeping.ancestors(&record);
-        let place = self.shared.place_of(&id, base, Arc::new(policy), ancestors)?;
+        let place = self.shared.place_of(&id, base, Arc::new(policy), record.created, ancestors)?;
         let mut slot = Slot::new(id, Arc::clone(&self.shared), place, Arc::default(), None, true);
         slot.cells = record.cells;
         Ok(Session::new(slot))
@@ -460,10 +460,11 @@ impl Shared {
         id: &SessionId,
         base: Arc<GuestSpec>,
         granted: Arc<Policy>,
+        since_ms: u64,
         ancestors: Vec<String>,
     ) -> Result<Place, Error> {
         let workspace = granted.workspace.clone();
-        let kept = self.kept.of(&granted, id, ancestors)?;
+        let kept = self.kept.of(&granted, id, since_ms, ancestors)?;
         let path = workspace.path_of(id.as_str());
         let (mounts, thread) = match self.workspaces(&workspace) {
             Err(_) if workspace.is_same_for_all() => (Vec::new(), None),
@@ -503,6 +504,9 @@ impl Shared {
             let disk = self.disk(id, place, self.engine.name())?;
             Ok(Live { guest, disk, lease: None, verification: Verification::default(), changed: false })
         });
+        if live.is_err() && place.kept.is_some() {
+            self.kept.clear(id);
+        }
         if let (Err(_), Some((workspaces, true))) = (&live, made) {
             let _ = workspaces.remove(id);
         }

@@ -28,6 +28,7 @@ pub(crate) use self::ingest::displayed;
 pub(crate) use self::interrupts::Switch;
 pub(crate) use self::kept::{Kept, KeptPlaces, SHELF, shelves_of};
 pub(crate) use self::lineage::Lineage;
+pub(crate) use self::slot::now_ms;
 pub(crate) use self::slot::{Ancestor, Life, Live, Place, Slot};
 pub(crate) use self::verification::Verification;
 use crate::cell::{CellLife, InterruptOnDrop};
@@ -36,7 +37,7 @@ use crate::history::History;
 use crate::registry::export;
 use crate::sandbox::Shared;
 use crate::tool::ToolTable;
-use crate::{Checkpoint, Error, Files, Outcome, Request, RunningCell, Staged, Which};
+use crate::{Checkpoint, DatasetUse, Error, Files, Outcome, Request, RunningCell, Staged, Which};
 
 /// One interpreter with its variables and files. It runs one cell at a time; further ones wait their turn.
 ///
@@ -160,6 +161,11 @@ impl Session {
     /// [`Session::stage`] without async.
     pub fn stage_blocking(&self, dataset: &str, version: Option<&str>) -> Result<Staged, Error> {
         stage(&self.slot, &self.place, dataset, version)
+    }
+
+    /// Stages a dataset as it once was.
+    pub(crate) fn restage(&self, wanted: &DatasetUse) -> Result<(), Error> {
+        self.place.kept.as_ref().ok_or(Error::NotStaged)?.restage(wanted)
     }
 
     /// Takes a dataset out of the session. Says whether it was there.
@@ -517,7 +523,7 @@ fn make_child(
     let mut ancestors = parent.place.kept.as_ref().map(|kept| kept.ancestors.clone()).unwrap_or_default();
     ancestors.push(parent.id.to_string());
     let granted = Arc::clone(&parent.place.granted);
-    let place = shared.place_of(&id, Arc::clone(&parent.place.base), granted, ancestors)?;
+    let place = shared.place_of(&id, Arc::clone(&parent.place.base), granted, now_ms(), ancestors)?;
     if let (Some(own), Some(its)) = (&parent.place.kept, &place.kept) {
         own.hand_down(its)?;
     }
@@ -529,6 +535,9 @@ fn make_child(
         disk.copy_to(&id, ancestor.files.as_ref())?;
     }
     let made = make_guest(parent, &id, engine, ancestor, &place);
+    if made.is_err() && place.kept.is_some() {
+        shared.kept.clear(&id);
+    }
     if made.is_err() && is_on_disk(&place.workspace) {
         let _ = shared.workspaces(&place.workspace)?.remove(&id);
     }

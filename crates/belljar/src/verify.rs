@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_artifacts::{CellRecord, Origin, Provenance, RecordKind, Redactor};
-use belljar_datasets::DatasetError;
 use belljar_engine::{Clock, Entropy};
 use belljar_files::operations::Contents;
 use serde::Serialize;
@@ -31,6 +30,10 @@ pub struct Verified {
     /// Why a difference needn't mean that the record is wrong, in words.
     pub doubts: Vec<String>,
 }
+
+/// What one cell may take, whatever it had.
+const SHORTEST: Duration = Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_secs(600);
 
 /// Whether what was made again is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -103,7 +106,8 @@ impl Sandbox {
         };
         policy.datasets.cache_lists = None;
         // It may have been allowed less time than a machine that is busy needs.
-        policy.timeout = policy.timeout.map(|timeout| timeout.max(Duration::from_secs(120)));
+        let allowed = policy.timeout.or(self.policy().timeout).unwrap_or(LONGEST);
+        policy.timeout = Some(allowed.saturating_mul(2).clamp(SHORTEST, LONGEST));
         match origin.seed {
             Some(seed) => policy.entropy = Entropy::Seeded(seed),
             None => doubts.push("its randomness was the host's, and isn't recorded".to_owned()),
@@ -120,13 +124,20 @@ impl Sandbox {
         if origin.foreign_files {
             doubts.push("it could read files that the host had put there, which aren't recorded".to_owned());
         }
+        let local = recorded.datasets.access.is_local().then_some(recorded.datasets.directory).flatten();
+        if let Some(directory) = local {
+            doubts.push(format!("{} was seen at /data; what was in it isn't recorded", directory.display()));
+        }
         if !recorded.mounts.is_empty() {
             doubts.push("directories of the host that it had seen are not mounted".to_owned());
         }
-        if recorded.env.keys().any(|name| !policy.env.contains_key(name)) {
-            doubts.push(
-                "environment variables that it had aren't set; their values are not recorded".to_owned(),
-            );
+        let unset: Vec<&str> =
+            recorded.env.keys().filter(|name| !policy.env.contains_key(*name)).map(String::as_str).collect();
+        if !unset.is_empty() {
+            let names = unset.join(", ");
+            doubts.push(format!(
+                "it had {names} set, whose values aren't recorded; `--env NAME=VALUE` sets them"
+            ));
         }
         if cells.iter().any(|cell| cell.tool_calls > 0) {
             doubts.push("it had called tools, whose answers aren't recorded".to_owned());
@@ -144,15 +155,7 @@ fn stage(session: &Session, cells: &[CellRecord]) -> Result<(), Error> {
     wanted.sort_by(|one, other| (&one.name, &one.version).cmp(&(&other.name, &other.version)));
     wanted.dedup();
     for dataset in wanted {
-        let staged = session.stage_blocking(&dataset.name, Some(&dataset.version))?;
-        if staged.sha256 != dataset.sha256 {
-            return Err(Error::Dataset(DatasetError::Broken {
-                name: dataset.name.clone(),
-                what: "SHA-256",
-                promised: dataset.sha256.clone(),
-                found: staged.sha256,
-            }));
-        }
+        session.restage(dataset)?;
     }
     Ok(())
 }

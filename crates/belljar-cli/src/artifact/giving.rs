@@ -79,9 +79,19 @@ fn file_for(output: &Path, artifact: &Artifact) -> anyhow::Result<PathBuf> {
         return Ok(output.to_owned());
     }
     fs::create_dir_all(output).with_context(|| output.display().to_string())?;
-    // The name comes from the guest.
-    let name = artifact.name.rsplit('/').next().filter(|name| !["", ".", ".."].contains(name));
-    Ok(output.join(name.unwrap_or(artifact.id.as_str())))
+    // The name comes from the guest: it hides nothing, confuses no terminal and replaces nothing.
+    let name = artifact.name.rsplit('/').next().unwrap_or_default();
+    let name: String = name.chars().map(|c| if c.is_control() { '_' } else { c }).collect();
+    let name = Some(name.trim_start_matches('.')).filter(|name| !name.is_empty());
+    let file = output.join(name.unwrap_or(artifact.id.as_str()));
+    if file.symlink_metadata().is_ok() {
+        return Err(Usage {
+            message: format!("{} is there already", file.display()),
+            hint: "name the file itself with -o FILE to replace it",
+        }
+        .into());
+    }
+    Ok(file)
 }
 
 pub(super) fn link(arguments: UrlArguments) -> anyhow::Result<ExitCode> {

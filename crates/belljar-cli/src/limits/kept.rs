@@ -89,6 +89,7 @@ impl DatasetLimits {
             // A session may be woken from another directory.
             policy.directory = Some(path::absolute(directory).unwrap_or_else(|_| directory.clone()));
         }
+        let was_staged = policy.access.is_staged();
         let local = policy.access.is_local() || self.datasets.is_some();
         let staged = policy.access.is_staged() || !self.dataset.is_empty();
         policy.access = self.dataset_access.unwrap_or(match (local, staged) {
@@ -97,6 +98,14 @@ impl DatasetLimits {
             (false, true) => DatasetAccess::Api,
             (true, true) => DatasetAccess::Hybrid,
         });
+        // Whoever names some gives those, and not the registry.
+        let was_staged = self.dataset_access.is_some_and(DatasetAccess::is_staged) || was_staged;
+        if !self.dataset.is_empty() && !was_staged {
+            policy.allow = Some(Vec::new());
+        }
+        if let Some(allow) = &mut policy.allow {
+            allow.extend(self.dataset.iter().map(|dataset| dataset.name.clone()));
+        }
     }
 
     /// Those that are to be staged.

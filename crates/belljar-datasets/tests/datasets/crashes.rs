@@ -72,6 +72,10 @@ fn whoever_is_killed_leaves_no_wrong_blob_and_loses_nothing() {
         assert_eq!(child.wait().unwrap().code(), None, "it ended by itself");
         for path in scratch.blobs() {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            // What was being made when it was killed has no name yet, and is collected.
+            if name.starts_with(".belljar-") {
+                continue;
+            }
             assert_eq!(sha256(&fs::read(&path).unwrap()), name, "a wrong blob");
         }
         let shelf = Shelf::open(scratch.path("shelf")).unwrap();

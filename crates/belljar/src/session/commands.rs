@@ -168,7 +168,7 @@ impl Slot {
             tool_calls: 0,
             tool_call: None,
             state,
-            displays: &[],
+            displays: Vec::new(),
         };
         let (artifacts, refused) = self.keep(&ran, &mut report.changes);
         report.usage.file_bytes += self.disk_bytes();

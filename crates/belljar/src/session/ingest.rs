@@ -1,6 +1,6 @@
 //! Before a cell its datasets are put in place; after it, what it left under `artifacts/` is kept.
 
-use std::io::{self, Read};
+use std::io::Read;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,8 +17,8 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 
 use super::disk::is_on_disk;
 use super::kept::{Kept, shelf_path};
-use super::lineage::{Lineage, Step};
-use super::{Live, Slot};
+use super::lineage::{Lineage, RECORDED_CODE, Step};
+use super::{Life, Live, Slot};
 use crate::{Error, Outcome};
 
 /// Where cells leave what is to be kept.
@@ -43,7 +43,8 @@ pub(super) struct Ran<'a> {
     pub(super) tool_calls: u64,
     pub(super) tool_call: Option<String>,
     pub(super) state: State,
-    pub(super) displays: &'a [MimeBundle],
+    /// Also the value.
+    pub(super) displays: Vec<MimeBundle>,
 }
 
 impl Slot {
@@ -82,6 +83,7 @@ impl Slot {
             }
         };
         found.displays = shown(ran, &kept);
+        self.pending.extend(found.note.take());
         if found.files.is_empty() && found.displays.is_empty() {
             return (Vec::new(), found.refused);
         }
@@ -125,7 +127,7 @@ impl Slot {
                 }
                 refused.append(&mut found.refused);
                 if !kept.artifact_policy.leave {
-                    self.remove_kept(&found.files, &made, changes);
+                    self.remove_kept(&found.files, &found.displays, &made, changes);
                 }
                 (made.into_iter().map(|artifact| artifacts.linked(artifact)).collect(), refused)
             }
@@ -201,12 +203,30 @@ impl Slot {
     /// The policy without what is secret.
     fn recorded_policy(&self) -> serde_json::Value {
         let mut policy = crate::Policy::clone(&self.place.granted);
-        policy.env.values_mut().for_each(|value| *value = "[redacted]".to_owned());
+        // A session in the registry has the one that it was made with, whatever others allowed it for a while.
+        if let Life::Live(live) = &self.life
+            && let Some(lease) = &live.lease
+            && let Ok(made) = serde_json::from_value(lease.record().policy.clone())
+        {
+            policy = made;
+        }
+        policy.env.values_mut().for_each(String::clear);
         let policy = serde_json::to_value(&policy).unwrap_or_default();
         match &self.place.kept {
             Some(kept) => kept.redactor().redact_json(&policy).0,
             None => policy,
         }
+    }
+
+    /// An outcome for the history, with what is to be recorded of the code instead of it, if that has secrets. Who runs
+    /// a later cell may not know them.
+    pub(super) fn with_record(&self, mut outcome: serde_json::Value, code: &str) -> serde_json::Value {
+        if let Some(kept) = self.place.kept.as_ref().filter(|kept| kept.artifacts.is_some())
+            && let (redacted, true) = kept.redactor().redact(code)
+        {
+            outcome[RECORDED_CODE] = redacted.into();
+        }
+        outcome
     }
 
     /// The files that something left to be kept.
@@ -221,6 +241,13 @@ impl Slot {
             {
                 paths.push(path);
             }
+        }
+        let replaced = changes
+            .created
+            .iter()
+            .any(|path| workspace_path(path, &workspace, &ALIASES).is_ok_and(|path| path == DIRECTORY));
+        if replaced {
+            self.pending.push("artifacts is no directory any more: nothing is kept from there".to_owned());
         }
         if paths.is_empty() && !changes.truncated {
             return Ok(left);
@@ -238,7 +265,12 @@ impl Slot {
                 if all.len() as u64 > most { WalkStep::Stop } else { WalkStep::Into }
             });
             match walked {
-                Ok(_) => paths = all,
+                Ok(_) => {
+                    if all.len() as u64 > most {
+                        left.note = Some(format!("there are more than {most} files under artifacts/"));
+                    }
+                    paths = all;
+                }
                 Err(error) if error.code == FileErrorCode::FileNotFound => return Ok(left),
                 Err(error) => return Err(error.into()),
             }
@@ -255,7 +287,7 @@ impl Slot {
                     why: Refusal::NotAFile,
                     reason: "it is not a file".to_owned(),
                 }),
-                Err(error) if error.code == FileErrorCode::FileNotFound => {}
+                Err(error) if error.code == FileErrorCode::FileNotFound && !name.contains('\u{fffd}') => {}
                 Err(error) => left.refused.push(Refused {
                     name,
                     size: 0,
@@ -268,14 +300,22 @@ impl Slot {
     }
 
     /// Removes from the workspace what is kept elsewhere now, unless it was changed meanwhile.
-    fn remove_kept(&mut self, files: &[LeftFile], made: &[Artifact], changes: &mut Changes) {
+    fn remove_kept(
+        &mut self,
+        files: &[LeftFile],
+        displays: &[(String, Vec<u8>)],
+        made: &[Artifact],
+        changes: &mut Changes,
+    ) {
         let workspace = self.place.spec.workspace.clone();
         let Ok(live) = self.live() else { return };
         live.changed = true;
         let door = LiveDoor::of(live);
         let mut removed = std::collections::BTreeSet::new();
         for file in files {
-            let is_kept = made.iter().any(|artifact| artifact.name == file.name);
+            // What was displayed may have the same name.
+            let shown = displays.iter().filter(|(name, _)| *name == file.name).count();
+            let is_kept = made.iter().filter(|artifact| artifact.name == file.name).count() > shown;
             let is_same = || operations::stat_link(&door, &file.path).is_ok_and(|stat| stat == file.stat);
             if is_kept
                 && is_same()
@@ -323,6 +363,7 @@ struct Left {
     /// By name.
     displays: Vec<(String, Vec<u8>)>,
     refused: Vec<Refused>,
+    note: Option<String>,
 }
 
 struct LeftFile {
@@ -354,7 +395,8 @@ impl Left {
             name: file.name.clone(),
             size: file.stat.size,
             open: Box::new(|| {
-                let contents = Contents::new(&door, &file.path).map_err(io::Error::other)?;
+                // As much as it had, whoever adds to it meanwhile.
+                let contents = Contents::of_length(&door, &file.path, file.stat.size);
                 Ok(Box::new(contents) as Box<dyn Read + '_>)
             }),
         });
@@ -391,7 +433,7 @@ fn shown(ran: &Ran<'_>, kept: &Kept) -> Vec<(String, Vec<u8>)> {
         return Vec::new();
     }
     let mut shown = Vec::new();
-    for bundle in ran.displays {
+    for bundle in &ran.displays {
         if let Some((bytes, ending)) = picture(bundle) {
             shown.push((format!("display-{}-{}.{ending}", ran.number, shown.len() + 1), bytes));
         }
@@ -402,7 +444,7 @@ fn shown(ran: &Ran<'_>, kept: &Kept) -> Vec<(String, Vec<u8>)> {
 /// The picture of this name that a cell has displayed.
 pub(crate) fn displayed(outcome: &Outcome, cell: u32, name: &str) -> Option<Vec<u8>> {
     let index = name.strip_prefix(&format!("display-{cell}-"))?.split_once('.')?.0.parse::<usize>().ok()?;
-    let mut pictures = outcome.displays.iter().filter_map(|value| picture(&value.data));
+    let mut pictures = outcome.displays.iter().chain(&outcome.value).filter_map(|value| picture(&value.data));
     pictures.nth(index.checked_sub(1)?).map(|(bytes, _)| bytes)
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use belljar_artifacts::{Artifact, ArtifactError, ArtifactId, DatasetUse, Filter, Redactor};
-use belljar_datasets::{DatasetError, Problem, Quiet, Shelf, Staged, cache_list};
+use belljar_datasets::{Dataset, DatasetError, Problem, Quiet, Shelf, Source, Staged, cache_list};
 use belljar_engine::{GuestSpec, Mount, MountAccess, ToolCall, ToolFailure, ToolSpec};
 use belljar_store::SessionId;
 use serde_json::{Value, json};
@@ -26,6 +26,9 @@ const ARTIFACTS: &str = "__artifacts__";
 const DATASETS: &str = "__datasets__";
 /// Artifacts and files that a guest is told of at once.
 const MOST_LISTED: usize = 1000;
+
+/// Artifacts that one is said to come from.
+const MOST_PARENTS: usize = 64;
 
 /// Where a sandbox has what sessions may read and leave.
 #[derive(Clone, Default)]
@@ -51,6 +54,8 @@ pub(crate) struct Kept {
     redactor: OnceLock<Redactor>,
     shelf: Option<Shelf>,
     session: SessionId,
+    /// When it was made, in milliseconds since 1970: what is older was another's of the same name.
+    since_ms: u64,
     /// The sessions that it was forked from.
     pub(crate) ancestors: Vec<String>,
     /// Artifacts that were read since this was last asked.
@@ -65,6 +70,7 @@ impl KeptPlaces {
         &self,
         policy: &Policy,
         session: &SessionId,
+        since_ms: u64,
         ancestors: Vec<String>,
     ) -> Result<Option<Arc<Kept>>, Error> {
         let wanted = policy.artifacts.keep || policy.artifacts.read != ArtifactScope::None;
@@ -79,7 +85,11 @@ impl KeptPlaces {
         }
         let reads = artifacts.is_some() && policy.artifacts.read != ArtifactScope::None;
         let shelf = match &self.shelves {
-            Some(shelves) if reads || staged => Some(Shelf::open(shelves.join(session.as_str()))?),
+            Some(shelves) if staged => Some(Shelf::open(shelves.join(session.as_str()))?),
+            // Without one it can't read back what it made, and all else works.
+            Some(shelves) if reads => Shelf::open(shelves.join(session.as_str()))
+                .inspect_err(|error| tracing::warn!(%session, %error, "a session has no shelf"))
+                .ok(),
             _ => None,
         };
         Ok(Some(Arc::new(Kept {
@@ -92,19 +102,20 @@ impl KeptPlaces {
             redactor: OnceLock::new(),
             shelf,
             session: session.clone(),
+            since_ms,
             ancestors,
             read: Mutex::default(),
             calls: AtomicU64::new(0),
         })))
     }
 
-    /// Forgets the shelf of a session that is over.
-    pub(crate) fn clear(&self, session: &SessionId) -> Result<(), Error> {
-        match &self.shelves {
-            Some(shelves) if shelves.join(session.as_str()).exists() => {
-                Ok(Shelf::open(shelves.join(session.as_str()))?.remove()?)
-            }
-            _ => Ok(()),
+    /// Forgets the shelf of a session that is over. One that can't be removed costs a few names.
+    pub(crate) fn clear(&self, session: &SessionId) {
+        let Some(shelf) = self.shelves.as_ref().map(|shelves| shelves.join(session.as_str())) else { return };
+        if shelf.exists()
+            && let Err(error) = Shelf::open(shelf).and_then(Shelf::remove)
+        {
+            tracing::warn!(%session, %error, "a shelf could not be removed");
         }
     }
 }
@@ -152,6 +163,9 @@ impl Kept {
     pub(crate) fn call(&self, call: &ToolCall) -> ToolResult {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let word = |index: usize| call.args.get(index).and_then(Value::as_str);
+        if call.args.iter().any(|argument| !argument.is_string() && !argument.is_null()) {
+            return Err(ToolFailure::new("TypeError", "ids and versions are strings"));
+        }
         match (call.name.as_str(), word(0)) {
             (ARTIFACTS, Some("list")) => self.list_artifacts(),
             (ARTIFACTS, Some("info")) => self.artifact(word(1)).map(|artifact| described(&artifact)),
@@ -172,7 +186,9 @@ impl Kept {
         match self.artifact_policy.read {
             ArtifactScope::None => false,
             ArtifactScope::Session => {
-                artifact.session == self.session.as_str() || self.ancestors.contains(&artifact.session)
+                let is_own =
+                    artifact.session == self.session.as_str() && artifact.id.time_ms() >= self.since_ms;
+                is_own || self.ancestors.contains(&artifact.session)
             }
             ArtifactScope::Tenant => true,
         }
@@ -209,7 +225,7 @@ impl Kept {
         for session in sessions {
             let filter = Filter { session, limit: Some(MOST_LISTED as u64), ..Filter::default() };
             let listed = artifacts.store().and_then(|store| Ok(store.list(artifacts.tenant(), &filter)?));
-            found.extend(listed.map_err(failure)?);
+            found.extend(listed.map_err(failure)?.into_iter().filter(|artifact| self.is_readable(artifact)));
         }
         found.truncate(MOST_LISTED);
         Ok(found.iter().map(described).collect())
@@ -238,6 +254,8 @@ impl Kept {
         let mut read = std::mem::take(&mut *self.read.lock().unwrap_or_else(PoisonError::into_inner));
         read.sort();
         read.dedup();
+        // Each thing that the cell leaves names all of them.
+        read.truncate(MOST_PARENTS);
         read
     }
 
@@ -334,6 +352,38 @@ impl Kept {
         Ok(staged)
     }
 
+    /// Stages a dataset as it was for a cell that is run again: also if it has changed since, or isn't one any more, as
+    /// long as the contents are here.
+    pub(crate) fn restage(&self, wanted: &DatasetUse) -> Result<(), Error> {
+        let staged = self.stage(&wanted.name, Some(&wanted.version));
+        if staged.as_ref().is_ok_and(|staged| staged.sha256 == wanted.sha256) {
+            return Ok(());
+        }
+        let (Some(datasets), Some(shelf)) = (&self.datasets, &self.shelf) else {
+            return Err(Error::NotStaged);
+        };
+        let Some(cached) = datasets.store().contents(&wanted.sha256)? else {
+            let found = staged?.sha256;
+            let (name, promised) = (wanted.name.clone(), wanted.sha256.clone());
+            return Err(DatasetError::Broken { name, what: "SHA-256", promised, found }.into());
+        };
+        let dataset = Dataset {
+            tenant: datasets.tenant().to_owned(),
+            name: wanted.name.clone(),
+            version: wanted.version.clone(),
+            reported_version: None,
+            source: Source::Bytes,
+            file_name: wanted.file.clone(),
+            sha256: Some(wanted.sha256.clone()),
+            size: Some(cached.size),
+            description: None,
+            added_ms: 0,
+            fetched_ms: None,
+        };
+        shelf.stage(&cached, &dataset)?;
+        Ok(())
+    }
+
     /// Takes a dataset from the shelf.
     pub(crate) fn unstage(&self, name: &str) -> Result<bool, Error> {
         let Some(shelf) = &self.shelf else { return Ok(false) };
@@ -365,13 +415,21 @@ impl Kept {
 
     /// What a cell could read.
     pub(crate) fn uses(&self) -> Vec<DatasetUse> {
-        let used = |one: Staged| DatasetUse { name: one.name, version: one.registered, sha256: one.sha256 };
+        let used = |one: Staged| DatasetUse {
+            name: one.name,
+            version: one.registered,
+            sha256: one.sha256,
+            file: one.file_name,
+        };
         self.staged().unwrap_or_default().into_iter().map(used).collect()
     }
 
     /// Gives a child what is staged here.
     pub(crate) fn hand_down(&self, child: &Self) -> Result<(), Error> {
-        if let (Some(own), Some(its)) = (&self.shelf, &child.shelf) {
+        let (Some(own), Some(its)) = (&self.shelf, &child.shelf) else { return Ok(()) };
+        let has_artifacts =
+            std::fs::read_dir(own.path().join("artifacts")).is_ok_and(|mut found| found.next().is_some());
+        if has_artifacts || !own.staged()?.is_empty() {
             own.copy_to(its.path())?;
         }
         Ok(())

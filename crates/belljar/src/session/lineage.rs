@@ -15,6 +15,8 @@ const MOST_STEPS: usize = 10_000;
 const MOST_CODE: usize = 16 << 20;
 /// What a step is to the history.
 const COMMAND: &str = "command";
+/// In an outcome of the history: the code without its secrets.
+pub(crate) const RECORDED_CODE: &str = "recorded_code";
 /// How notes about what was taken back begin; what follows is read again here.
 const UNDONE: &str = "taken back: cells ";
 const ROLLED_BACK: &str = "back to checkpoint ";
@@ -226,11 +228,12 @@ fn step(session: &str, entry: &HistoryEntry) -> (Step, State) {
     let kind = if entry.kind == COMMAND { RecordKind::Command } else { RecordKind::Cell };
     let state = serde_json::from_value(outcome["session"]["state"].clone()).unwrap_or(State::Kept);
     let datasets = serde_json::from_value(outcome["datasets"].clone()).unwrap_or_default();
+    let code = outcome[RECORDED_CODE].as_str().unwrap_or(&entry.code).to_owned();
     let step = Step {
         status: outcome["status"].as_str().unwrap_or_default().to_owned(),
         tool_calls: outcome["usage"]["tool_calls"].as_u64().unwrap_or_default(),
         datasets,
-        ..Step::new(session, kind, entry.number, entry.code.clone(), entry.started_ms)
+        ..Step::new(session, kind, entry.number, code, entry.started_ms)
     };
     (step, state)
 }

@@ -238,7 +238,7 @@ impl Slot {
             tool_calls: report.usage.tool_calls,
             tool_call: request.tool_call,
             state: report.state,
-            displays: &report.displays,
+            displays: report.displays.iter().chain(&report.value).cloned().collect(),
         };
         let (artifacts, refused) = self.keep(&ran, &mut report.changes);
         report.notes.append(&mut self.pending);
@@ -252,10 +252,10 @@ impl Slot {
             let entry = HistoryEntry {
                 number,
                 kind: "cell".to_owned(),
-                code: code.into_owned(),
+                code: code.to_string(),
                 started_ms,
                 wall_ms: outcome.usage.wall_ms,
-                outcome: Some(to_history(&outcome)),
+                outcome: Some(self.with_record(to_history(&outcome), &code)),
                 note: None,
             };
             if let Err(error) = self.append_history(&entry) {
@@ -566,7 +566,7 @@ impl Slot {
     /// What becomes of the directory of a session that is over: that of one with a name stays, for people.
     fn leave(&self) -> Result<(), Error> {
         if self.place.kept.is_some() {
-            self.shared.kept.clear(&self.id)?;
+            self.shared.kept.clear(&self.id);
         }
         if !is_on_disk(&self.place.workspace) {
             return Ok(());
@@ -703,6 +703,6 @@ fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-pub(super) fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
