@@ -131,7 +131,7 @@ fn a_later_cell_reads_back_what_its_session_may() {
     assert_eq!(text(&first, "[one['name'] for one in artifacts.list()]"), "['report.csv']");
     let derived =
         run(&first, format!("data = artifacts.read({id:?})\nopen('artifacts/copy', 'wb').write(data)"));
-    assert_eq!(derived.artifacts[0].parents, [made.id.clone()]);
+    assert_eq!(derived.artifacts[0].parents, std::slice::from_ref(&made.id).to_vec());
     // It is read-only, whatever is tried.
     let outcome = first.run_blocking(format!("open(artifacts.path({id:?}), 'a').write('more')")).unwrap();
     assert_eq!(outcome.status, Status::Error);

@@ -66,6 +66,9 @@ fn the_json_of_a_simple_cell() {
     json["session"]["id"] = json!("…");
     insta::assert_json_snapshot!(json, @r#"
     {
+      "artifacts": [],
+      "artifacts_refused": [],
+      "datasets": [],
       "displays": [],
       "exception": null,
       "exit_code": null,

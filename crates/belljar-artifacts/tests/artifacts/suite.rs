@@ -479,7 +479,8 @@ fn chain(session: &str, origin: &Origin, codes: &[&str], after: Option<&CellReco
     let mut cells: Vec<CellRecord> = Vec::new();
     for code in codes {
         let previous = cells.last().or(after).map(CellRecord::id);
-        let dataset = DatasetUse { name: "d".into(), version: "1".into(), sha256: "00".into() };
+        let dataset =
+            DatasetUse { name: "d".into(), version: "1".into(), sha256: "00".into(), file: String::new() };
         cells.push(CellRecord {
             previous,
             origin: origin.id(),

@@ -59,6 +59,9 @@ pub struct SandboxBuilder {
     secrets: Vec<String>,
 }
 
+/// An engine, how its environment is put aside, and the packages exactly.
+type Loaded = (Arc<dyn Engine>, Origin, Option<String>);
+
 /// How long a session may be idle before it is put to sleep.
 const IDLE_HIBERNATE: Duration = Duration::from_secs(15 * 60);
 /// How long to wait for a session that another process uses.
@@ -428,11 +431,7 @@ impl SandboxBuilder {
     }
 
     /// The engine for an environment, how that is put aside, and its packages exactly.
-    fn load(
-        &self,
-        mut environment: Environment,
-        spec: &GuestSpec,
-    ) -> Result<(Arc<dyn Engine>, Origin, Option<String>), Error> {
+    fn load(&self, mut environment: Environment, spec: &GuestSpec) -> Result<Loaded, Error> {
         let progress: &dyn Progress = match &self.progress {
             Some(progress) => progress.as_ref(),
             None => &Quiet,

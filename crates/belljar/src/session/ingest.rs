@@ -253,6 +253,8 @@ impl Slot {
             return Ok(left);
         }
         let most = kept.artifact_policy.max_count.unwrap_or(u64::MAX);
+        let most_bytes = self.place.spec.limits.file_bytes;
+        let mut room = most_bytes;
         let live = self.live()?;
         let door = LiveDoor::of(live);
         if changes.truncated {
@@ -280,7 +282,19 @@ impl Slot {
         for path in paths {
             let name = path[below.len()..].to_owned();
             match operations::stat_link(&door, &path) {
-                Ok(stat) if stat.kind == FileKind::File => left.files.push(LeftFile { path, name, stat }),
+                // Holes take no room in the workspace, and all of it here.
+                Ok(stat) if stat.kind == FileKind::File && stat.size > room => left.refused.push(Refused {
+                    name,
+                    size: stat.size,
+                    why: Refusal::TooLarge,
+                    reason: format!(
+                        "what a cell leaves may have {most_bytes} bytes together, as its files may"
+                    ),
+                }),
+                Ok(stat) if stat.kind == FileKind::File => {
+                    room -= stat.size;
+                    left.files.push(LeftFile { path, name, stat });
+                }
                 Ok(stat) => left.refused.push(Refused {
                     name,
                     size: stat.size,
