@@ -9,7 +9,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use belljar::{DatasetAccess, DatasetSource, LinkOptions, NewDataset, Outcome, Session, StorageKind};
+use belljar::{
+    ArtifactSettings, DatasetAccess, DatasetSource, LinkOptions, NewDataset, Outcome, Session, StorageKind,
+};
 
 use super::row::{Promise, Row};
 use super::sample::{Sample, milliseconds, time};
@@ -67,7 +69,10 @@ fn many(scene: &Scene, storage: StorageKind) -> anyhow::Result<Vec<Row>> {
 
 fn large(scene: &Scene) -> anyhow::Result<Vec<Row>> {
     let megabytes = scene.many(LARGE);
-    let sandbox = scene.kept("large").storage(StorageKind::Disk).quota(8 << 30).build_blocking()?;
+    let mut settings = ArtifactSettings::of_state(&scene.state("large"));
+    (settings.limits.session_bytes, settings.limits.tenant_bytes) = (None, None);
+    let builder = scene.kept("large").artifacts(settings);
+    let sandbox = builder.storage(StorageKind::Disk).quota(8 << 30).build_blocking()?;
     let session = sandbox.session_with_blocking(|policy| policy.timeout = Some(Duration::from_secs(600)))?;
     let directory = session.directory().context("it is on disk")?;
     let (mut ours, mut theirs, mut peak) = (Vec::new(), Vec::new(), 0.0_f64);
