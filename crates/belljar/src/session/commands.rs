@@ -206,10 +206,12 @@ impl Slot {
         let entry = HistoryEntry {
             number: self.cells,
             kind: "command".to_owned(),
-            code: line,
+            code: line.clone(),
             started_ms,
             wall_ms: outcome.map_or(0.0, |outcome| outcome.usage.wall_ms),
-            outcome: outcome.map(|outcome| bounded(serde_json::to_value(outcome).unwrap_or_default())),
+            outcome: outcome.map(|outcome| {
+                self.with_record(bounded(serde_json::to_value(outcome).unwrap_or_default()), &line)
+            }),
             note: outcome.is_none().then(|| "in the background".to_owned()),
         };
         if let Err(error) = self.append_history(&entry) {
