@@ -225,7 +225,7 @@ impl DatasetStore {
         };
         // Somebody else may just have done it.
         let entry = registry.get(tenant, name, Some(&entry.dataset.version))?;
-        let is_new = entry.dataset.fetched_ms.is_some_and(|fetched| fetched >= begun_ms);
+        let is_new = entry.dataset.fetched_ms.is_some_and(|fetched| fetched > begun_ms);
         if (!options.refresh || is_new)
             && let Some(cached) = self.cached(&entry, options)?
         {

@@ -192,6 +192,8 @@ mod status {
             let mut child = command(&["run", "-c", code]).spawn().unwrap();
             let mut stdout = BufReader::new(child.stdout.take().unwrap());
             stdout.read_line(&mut String::new()).unwrap();
+            // So that it sleeps: between the last look at signals and the sleep itself an interrupt is late.
+            std::thread::sleep(std::time::Duration::from_millis(200));
             interrupt(&child);
             let ended = end(child.wait_with_output().unwrap());
             assert_eq!(ended.status, 130, "{ended:?}");
